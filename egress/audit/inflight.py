@@ -1,4 +1,4 @@
-"""Requests under way, in a small file mapped into memory: the next start reads there which ones a kill cut off.
+"""Requests under way, in a small file mapped into memory: the next start finds there what a kill cut off.
 
 A slot is taken before anything is sent upstream and freed when the line that records it has been taken
 by the kernel. What was stored in a shared mapping is in the kernel's hands at once, so a kill of the

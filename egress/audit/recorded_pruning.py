@@ -76,7 +76,7 @@ class PendingPrunings:
 
         During a deletion by another process this does nothing; the next call tries again. Raises `OSError`.
         """
-        # Each call costs one `stat`: the writer asks every second, and the anchor changes only with a deletion.
+        # Each call costs one `stat`: the writer calls every second, and deletions alone change the anchor.
         now = self._state()
         if now is None or now == self._seen:
             return

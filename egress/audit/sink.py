@@ -191,7 +191,7 @@ class Sink:
             tally.with_secret += 1
         if record.verdict is Verdict.DENY:
             tally.refused += 1
-        # An exchange without a slot was never sent: a sandbox can make any number of these, so they may be folded.
+        # An exchange without a slot was never sent: a sandbox can make any number, so these may be folded.
         if slot == NO_SLOT and not self._admit(record.identity, record.code):
             return
         try:

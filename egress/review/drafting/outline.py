@@ -39,7 +39,7 @@ Secrets = frozenset[tuple[str, str]]
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _STANDARD = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
-_NEVER = frozenset({"CONNECT", "TRACE"})
+_FORBIDDEN_METHODS = frozenset({"CONNECT", "TRACE"})
 _OPTIONS = ("plain", "OPTIONS")
 _STARS = re.compile(r"\*+")
 _GRPC = re.compile(r"/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+/[A-Za-z_]\w*", re.ASCII)
@@ -140,9 +140,9 @@ def _left_out_reason(one: Observation) -> str:
     if len(_STARS.findall(one.path)) > MAX_STARS:
         return "the path has too many asterisks for a pattern"
     method = one.method
-    if not _TOKEN.fullmatch(method) or method in _NEVER:
+    if not _TOKEN.fullmatch(method) or method in _FORBIDDEN_METHODS:
         return "a rule cannot name the method"
-    if (method.upper() in _STANDARD or method.upper() in _NEVER) and method not in _STANDARD:
+    if (method.upper() in _STANDARD or method.upper() in _FORBIDDEN_METHODS) and method not in _STANDARD:
         return "a rule cannot name the method"
     if looks_like_credential(method):
         return "the method looks like a credential"
