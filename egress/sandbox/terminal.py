@@ -42,6 +42,7 @@ class Pty:
             cwd=cwd,
             env={"TERM": TERMINAL_TYPE, **env},
             terminal=Terminal(columns=cols, rows=rows),
+            # The ring keeps the output, so the result holds none.
             most_output=0,
         )
         # A terminal has one output, so both callbacks fill one ring.

@@ -63,6 +63,7 @@ class ServedSandbox:
     def placeholders(self, policy: Policy) -> Placeholders:
         """Return the placeholders of this sandbox for every secret that the policy swaps."""
         digest, made = self._placeholders
+        # Made once for each policy, because every request asks for them.
         if digest != policy.digest or not digest:
             pairs = sorted(
                 {
@@ -84,6 +85,8 @@ class ServedSandbox:
                 (RuleRef(CANARIES_KEY_NAME, each.name, each.place), each.like, each.stop)
                 for each in policy.canaries
             ]
+            # `canary_key` comes first: canaries that were planted under another proxy must still be
+            # recognised.
             made = Canaries.of(self.canary_key or self.placeholder_key, wanted) if wanted else None
             self._canaries = (policy.digest, made)
         return made
@@ -122,6 +125,7 @@ class LimitCounters:
     def release(self, sandbox: str, bounds: tuple[Limit, ...]) -> None:
         for key, count in limits.release_connection(self._open, sandbox, bounds).items():
             if count:
+                # Counts of zero are removed, or the table would grow with every host that was ever reached.
                 self._open[key] = count
             else:
                 self._open.pop(key, None)
@@ -196,6 +200,8 @@ class ProxyEngine:
         self.policy = policy
         self._set_name_mask()
         now = self.clock.now()
+        # The policy is set already: no connection can begin under the old one while running ones are
+        # rechecked.
         for carried in self.live:
             try:
                 carried.recheck(policy, now)
