@@ -120,6 +120,7 @@ class Lifecycle[S: RegisteredSandbox](ABC):
         try:
             # In parallel, because each removal waits for the processes of its sandbox.
             with ThreadPoolExecutor(_MAX_REMOVALS) as pool:
+                # `tuple` waits for each removal, and raises the first error.
                 tuple(pool.map(self.remove, self._register.names))
         finally:
             self._parts.close()

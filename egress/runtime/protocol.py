@@ -31,6 +31,7 @@ class Output:
     stderr: OutputCallback | None = None
 
 
+# Frozen, so that one value can be the default of every call.
 NO_OUTPUT = Output()
 
 

@@ -48,8 +48,8 @@ class AsyncProcess(AsyncTwin[Process]):
     """A command in the background; see `Process`."""
 
     def __init__(self, sync: Process) -> None:
-        # The outputs are wrapped once, so that `process.stdout` is the same object each time.
         super().__init__(sync)
+        # The outputs are wrapped once, so that `process.stdout` is the same object each time.
         self.stdout = AsyncStream(sync.stdout)
         self.stderr = AsyncStream(sync.stderr)
 

@@ -226,6 +226,7 @@ class Process:
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 raise TimeoutError
+            # Both outputs: a program may write its prompt to either.
             piece = self._both.read_after(at, left)
             if piece is None:
                 return
@@ -266,6 +267,7 @@ def split_lines(pieces: Iterable[bytes], *, is_whole: bool = True) -> Iterator[s
     rest = ""
     for piece in pieces:
         *whole, rest = (rest + decoder.decode(piece)).split("\n")
+        # A program that never ends its line must not fill the memory of the caller.
         if len(rest) > MAX_LINE_LENGTH:
             whole, rest = [*whole, rest], ""
         for line in whole:

@@ -94,6 +94,7 @@ class Pty:
             raise TimeoutError
         if isinstance(self._came, int):
             return self._came
+        # Settled without a status: the wait for the command has failed, with this error.
         raise self._came or TimeoutError
 
     def close(self) -> None:

@@ -66,6 +66,7 @@ def replay_traffic(wanted: TrafficSelection, policy: Policy, now: int) -> tuple[
 
 def suggest_rule(entry: LogEntry, rules: RuleBook, now: int) -> Suggestion | None:
     """Suggest a rule change that allows a denied request; None without a request or without rules."""
+    # The rules of now, not those of the denial: a suggestion has to fit the current files.
     observed = observe(entry.fields)
     if observed is None or rules.policy is None:
         return None

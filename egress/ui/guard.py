@@ -124,6 +124,7 @@ class _Answer:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             given = list(message.get("headers", ()))
+            # No page may stay in a cache on the disk: only a response with its own rule may.
             if not any(name == b"cache-control" for name, _ in given):
                 given.append((b"cache-control", b"no-store"))
             message = {**message, "headers": [*given, *HEADERS]}

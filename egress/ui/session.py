@@ -19,7 +19,7 @@ class LoginSession:
             raise ValueError("a login token has at least 16 characters")
         self._token = token.encode()
         self._value = hmac.digest(self._token, b"the cookie of the review page", "sha256").hex()
-        # All ports of a machine share cookies: a name per token keeps two pages from logging each other out.
+        # Cookies are shared by all ports: a name per token keeps two pages from logging each other out.
         self.name = f"egress-review-{hashlib.sha256(self._token).hexdigest()[:8]}"
 
     def __repr__(self) -> str:

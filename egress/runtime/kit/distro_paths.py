@@ -93,5 +93,8 @@ def readers_by_file(folder: KitPaths) -> dict[str, Readers]:
 def overmounts(folder: KitPaths) -> tuple[Overmount, ...]:
     """The overmounts of a kit in this folder."""
     return tuple(
-        Overmount(source, target) for source, targets in readers_by_file(folder).items() for target in targets
+        # Every path for every image: the distribution of an image is known only when it runs.
+        Overmount(source, target)
+        for source, targets in readers_by_file(folder).items()
+        for target in targets
     )
