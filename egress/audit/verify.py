@@ -123,7 +123,7 @@ def _verify(directory: Path, keys: Keys, *, keeps_seen: bool) -> Verification:
         walk.file(directory, number, looking)
         seen += [looking.extent(number)] if looking else []
         due = number + 1
-    # The head names the newest file, so a file deleted from the end of the log is missed, too.
+    # The head names the newest file, so a file deleted from the end of the log is noticed, too.
     walk.missing(due, known.written.file + 1 if known and known.written.seq else due)
     # No authentic line and no readable head: the key is wrong, rather than every single byte changed.
     if known is None and walk.bad and not walk.lines:

@@ -257,8 +257,8 @@ class Writer:
             descriptor = files.open_to_append(self._directory, self._file + 1)
         except OSError:
             return
-        os.close(self._descriptor)
         # The old file is closed only now: while no new one can be opened, lines still have a file.
+        os.close(self._descriptor)
         self._descriptor, self._offset = descriptor, 0
         full, self._file = files.name(self._file), self._file + 1
         self.add(lines.rotated(full, self._chain.mac.hex()))
@@ -283,14 +283,9 @@ class Writer:
         """Delete all but the newest files."""
         if len(there) > keep:
             at = self._clock.now_ns()
+            # The same call writes the anchor before a file goes: a deletion always has a record.
             recorded_pruning.delete_files(
-                # The anchor is written by the same call, before a file goes: a deletion always has a record.
-                self._directory,
-                self._keys,
-                there[:-keep],
-                there[-keep],
-                recorded_pruning.PROXY,
-                at,
+                self._directory, self._keys, there[:-keep], there[-keep], recorded_pruning.PROXY, at
             )
 
 

@@ -25,7 +25,7 @@ class PlaceColumns:
     moment: array[int] = field(default_factory=lambda: array("q"))
 
     def packed(self) -> bytes:
-        # Level 1: a block is packed once and unpacked by every search, and higher levels save little.
+        # The quickest level: an index has to catch up with a log of any length.
         return zlib.compress(self.at.tobytes() + self.shape.tobytes() + self.moment.tobytes(), 1)
 
     @classmethod

@@ -72,7 +72,7 @@ class Mount:
     def __post_init__(self) -> None:
         if not self.source.is_absolute():
             raise SpecError("mounts.source is not an absolute path", "begin it with /")
-        # Runtimes pass mounts on in lines of text, in which these characters have a meaning.
+        # A NUL cannot stand in a path, and a line end could forge a line where the path is shown.
         if any(mark in str(self.source) for mark in "\0\n"):
             raise SpecError("mounts.source holds an invalid character", "rename it")
         check_path("mounts.target", self.target)
