@@ -162,7 +162,7 @@ def _condition(field: LineField, text: str) -> tuple[str, list[str | int]]:
     """The same in SQL."""
     match field.match:
         case "glob" if "*" in text:
-            # GLOB cannot use an index like `=` does, so only a real pattern pays for it.
+            # An index serves `=` best, so only a real pattern becomes a GLOB.
             return f"{field.name} GLOB ?", [_glob(text)]
         case "member":
             return f"instr({field.name}, ?)", [f"{APART}{text}{APART}"]

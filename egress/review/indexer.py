@@ -195,7 +195,6 @@ class Indexer:
         run = self._connection.execute
         moments = block.places.moment
         first, last = (min(moments), max(moments)) if moments else (0, 0)
-        # The text of open blocks is not in `words`: a contentless table cannot delete a row.
         row = (number, block.at, block.size, block.lines, first, last, is_open, block.shapes)
         inserted = run(
             "INSERT INTO block (file, at, size, lines, first, last, is_open, shapes)"
@@ -209,6 +208,7 @@ class Indexer:
         run("INSERT INTO ids VALUES (?, ?, ?)", (key, _ids(block.requests), _ids(block.connections)))
         odd = [(number, key, odd.at, odd.size, odd.kind) for odd in block.odd]
         self._connection.executemany("INSERT OR REPLACE INTO odd VALUES (?, ?, ?, ?, ?)", odd)
+        # The text of open blocks is not in `words`: a contentless table cannot delete a row.
         if not is_open:
             run("INSERT INTO words (rowid, text) VALUES (?, ?)", (key, self._words(block)))
             self._add(block)

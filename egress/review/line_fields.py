@@ -29,10 +29,9 @@ class LineField:
     match: Match = "whole"
 
 
+# Derived from exchanges alone: their fields include those that other lines are searched by.
 _USES: Final[dict[str, dict[str, Any]]] = {
-    # Exchanges have every field that any other line of a sandbox has.
-    name: meta.extra or {}
-    for name, meta in about_fields(ExchangeLine).items()
+    name: meta.extra or {} for name, meta in about_fields(ExchangeLine).items()
 }
 
 

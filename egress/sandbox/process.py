@@ -89,7 +89,7 @@ class Process:
         self._argv = command.argv
         self.stdout = Stream("stdout", keep)
         self.stderr = Stream("stderr", keep)
-        # Smaller than the others: `logs()` shows only the newest output.
+        # At most 1 MiB: `logs()` shows only the newest output.
         self._both = RingBuffer(min(keep, MIB))
         # The variable is inherited by children, so signals reach processes that left the group.
         marked = Command(

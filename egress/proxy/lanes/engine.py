@@ -125,9 +125,9 @@ class LimitCounters:
     def release(self, sandbox: str, bounds: tuple[Limit, ...]) -> None:
         for key, count in limits.release_connection(self._open, sandbox, bounds).items():
             if count:
-                # Counts of zero are removed, or the table would grow with every sandbox and rule that ever was.
                 self._open[key] = count
             else:
+                # Without this, the table would grow with every sandbox and rule that ever was.
                 self._open.pop(key, None)
 
     def forget_idle(self) -> None:

@@ -60,7 +60,7 @@ class ProxyParts:
 
 def open_audit(values: Settings, clock: Clock) -> Sink:
     """Open the audit log, which records what a process before this one lost."""
-    # The key lies beside the log and not in its folder: a reader of the log must not be able to forge it.
+    # The key lies outside of the folder of the log: a reader of the log must not be able to forge it.
     place = values.audit_key or values.state_dir / "audit.key"
     return Sink.open(
         values.audit_dir,
