@@ -21,6 +21,7 @@ def completion(shell: str) -> int:
     Examples:
       egress completion zsh
     """
+    # Lazy: the main module imports this one by name.
     from click.shell_completion import get_completion_class
 
     from egress.cli.main import cli
