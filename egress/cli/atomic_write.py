@@ -45,7 +45,7 @@ def _refuse_taken(path: Path, *, replace: bool, option: str) -> None:
         return
     if stat.S_ISDIR(mode):
         raise UnreadableError(f"{path} is a directory", f"name a file inside it with {option}")
-    # Replacing a device or a pipe, such as /dev/stdout, would remove it.
+    # Replacing a device or a pipe, such as /dev/null, would remove it for every program.
     if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
         raise UnreadableError(f"{path} is not a regular file", f"name another file with {option}")
     if not replace:

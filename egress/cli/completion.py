@@ -21,9 +21,9 @@ def completion(shell: str) -> int:
     Examples:
       egress completion zsh
     """
-    # Lazy: the main module imports this one by name.
     from click.shell_completion import get_completion_class
 
+    # Lazy: the main module imports this one by name.
     from egress.cli.main import cli
 
     kind = get_completion_class(shell)

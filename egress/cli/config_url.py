@@ -38,7 +38,7 @@ class UrlHost:
 def parse_host(url: str) -> UrlHost | None:
     """Parse an http(s) URL; return None if its host is in any doubt."""
     url = url.strip()
-    # Control characters are dropped by urlsplit, which would give another host than the tool sees.
+    # urlsplit drops tabs and line breaks, and could give another host than the tool sees.
     if len(url) > MAX_URL or not url.isprintable():
         return None
     try:

@@ -142,7 +142,7 @@ def _no_rule(asked: DeniedRequest) -> DenialFix:
         return DenialFix("")
     if [rule.ref.id for rule in entry.allow] == [IMPLICIT_RULE_ID]:
         return DenialFix(f"widen the predicates {_at(entry)}, or add a list of allow rules")
-    # The query is dropped: a value in it could be a token, and would only fit once.
+    # The query is dropped: a value in it may be a token, and the hint gets pasted into a file.
     path = asked.answer.decision.target.partition("?")[0]
     if not _is_its_own_pattern(path):
         return DenialFix(

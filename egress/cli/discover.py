@@ -97,7 +97,7 @@ def _token(service: str, environ: Mapping[str, str], home: Path, dotenv: Iterabl
     for variable in VARIABLES[service]:
         if environ.get(variable):
             return TokenSource(variable, ENVIRONMENT)
-    # Only the file's presence counts: gh itself hands out the token when the proxy starts.
+    # Only the file's presence counts: gh itself hands out the token when the proxy asks for it.
     if service == "github" and _is_file(_gh_folder(environ, home) / "hosts.yml"):
         return TokenSource("", GH)
     for variable in VARIABLES[service]:

@@ -102,7 +102,7 @@ def _headers(texts: tuple[str, ...]) -> Headers:
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
             raise UsageError("--header needs NAME: VALUE", "for example --header 'accept: application/json'")
-        # A line break would add a header that no client can send in one.
+        # A line break would smuggle in a second header.
         if any(character < " " or character == "\x7f" for character in text):
             raise UsageError("--header contains a control character", "a header is one line of text")
         # The proxy takes the host from the destination, so two hosts could disagree here.

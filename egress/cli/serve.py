@@ -57,7 +57,7 @@ def _option(name: str) -> Callable[[Command], Command]:
     field = Settings.model_fields[name]
     text, default = field.description or "", _default(name)
     if field.annotation is bool:
-        # No default, so that a variable or a file can decide where no flag is given.
+        # No default, so that a variable can decide where no flag is given.
         return click.option(f"{flag(name)}/--no-{flag(name)[2:]}", name, default=None, help=text)
     return click.option(
         flag(name),
@@ -100,7 +100,7 @@ def serve(only_settings: bool, as_json: bool, **given: object) -> int:
     check_state_dir(effective.values.state_dir)
     chosen = choose_rules(effective.values.rules, process.config_dir(environ), Path())
     trust = TrustedFiles(effective.values.state_dir)
-    # Before the rules are read: a change in between must look like a change to the watcher.
+    # Taken before the rules are read, or a change in between would go unnoticed by the watcher.
     seen = _fingerprint(chosen, trust)
     loaded = read_rules(chosen, trust, rulefiles.now())
     if loaded.policy is None:

@@ -64,7 +64,7 @@ def _add(known: TrustedFiles, file: Path) -> None:
         known.forget(file)
         raise ContentError(f"{file} changed while it was checked, and was not trusted", "read it again")
     policy = loaded.policy
-    # Programs are named in the summary: they are the reason why trust is asked for.
+    # Programs are counted in the summary: they are the reason why trust is asked for.
     commands = sum(spec.scheme == "command" for spec in policy.secrets.values())
     summary = f"{count(len(policy.entries), 'host')}, {count(len(policy.secrets), 'secret')}"
     runs = f", {count(commands, 'program')} to run" if commands else ""

@@ -89,7 +89,7 @@ def _judged(
         found = list(certificates(private_roots([path])))
     except EgressError as error:
         return warning(name, error.message, f"name a valid bundle: `{_EXPORT} --out FILE` creates one")
-    # Compare bytes: an earlier authority of this sandbox can have the same subject.
+    # Compare bytes: the authorities of other proxies have similar names.
     ours = authority.certificate.public_bytes(Encoding.DER) if authority else None
     if ours in found:
         return _ours(named, len(found), int(setup.clock.now() - path.stat().st_mtime))

@@ -37,7 +37,7 @@ def show(
       egress log show 3fJq0b2Kx9aZ
     """
     with locations.open_index(state_dir, directory, place) as index:
-        # Ids of requests begin with the id of their connection, so the exact id is tried first.
+        # A refused connection has no request, so its own id has to work here, too.
         found = index.find(request_id[:MAX_LINES]) or index.connection(request_id[:MAX_LINES])
     if not found:
         raise ContentError(

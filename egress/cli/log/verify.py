@@ -84,7 +84,7 @@ def _show(folder: Path, found: Verification) -> None:
 def _as_data(folder: Path, found: Verification) -> dict[str, object]:
     faults = [{**asdict(fault), "hint": fault.hint} for fault in found.faults]
     data = {"ok": found.is_sound, "directory": str(folder), **asdict(found), "faults": faults}
-    # A set of line numbers kept for evidence: too large to print, and no JSON.
+    # Always empty here: only `egress log export` has the extents kept.
     del data["seen"]
     return {**data, "pruning": None if found.pruning is None else _pruning(found.pruning)}
 
