@@ -105,7 +105,7 @@ def _headers(texts: tuple[str, ...]) -> Headers:
         # A line break would smuggle in a second header.
         if any(character < " " or character == "\x7f" for character in text):
             raise UsageError("--header contains a control character", "a header is one line of text")
-        # The proxy takes the host from the destination, so two hosts could disagree here.
+        # The URL names the host already: a second name could disagree, and no answer would be right.
         if name.strip().lower() == "host":
             raise UsageError("--header cannot name Host", "the URL is the destination")
         if not _TOKEN.fullmatch(name.strip()):
@@ -200,7 +200,7 @@ def _row(item: ConsideredRule, answer: Explanation) -> list[Cell]:
 def _as_data(answer: Explanation, advice: DenialFix) -> dict[str, object]:
     decision = answer.decision
     return {
-        # First the decision, as in the audit log; the reasoning follows, and the advice comes last.
+        # The decision first, since many scripts read no further; the reasoning and the advice follow.
         "verdict": decision.verdict,
         "code": decision.code,
         "outcome": describe_decision(decision),

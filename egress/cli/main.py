@@ -113,8 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         render.finish()
     except EgressError as error:
         return _say(error.message, error.hint, error.exit_status)
-    # Before the general case: a full disk or a closed terminal is no bug to report.
     except OSError as error:
+        # Before the general case: a full disk or a closed terminal is no bug to report.
         render.give_up()
         return _say(f"the command failed: {reason_of(error)}", "", 3)
     except Exception as error:
@@ -139,8 +139,8 @@ def _run(words: list[str]) -> int:
     except click.Abort:
         # 128 plus SIGINT, as shells report Ctrl-C.
         return 130
-    # A usage error to click, but the message is the whole help text and needs no `error:` in front.
     except click.exceptions.NoArgsIsHelpError as error:
+        # A usage error to click, but the message is the whole help text and needs no `error:` in front.
         render.text(f"{error.format_message()}\n", stderr=True)
         return 2
     except click.UsageError as error:

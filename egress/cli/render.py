@@ -126,7 +126,7 @@ def prepare() -> None:
             # Started with the stream closed: output is lost, the exit status is not.
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - lives as long as we do
         elif hasattr(stream, "reconfigure"):
-            # A terminal in the C locale cannot show every name, and must not stop the command.
+            # A terminal in an ASCII locale cannot show every name, and must not stop the command.
             stream.reconfigure(errors="backslashreplace")
 
 
@@ -152,8 +152,8 @@ def _failures_of(stream: TextIO) -> Iterator[None]:
     """Ignore a reader who went away, as in `egress test | head`; the exit status stays."""
     try:
         yield
-    # Silent, as every program in a pipe ends when its reader has seen enough.
     except BrokenPipeError:
+        # Silent, as every program in a pipe ends when its reader has seen enough.
         _let_go(stream)
     except OSError as error:
         _let_go(stream)

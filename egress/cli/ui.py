@@ -60,8 +60,8 @@ def ui(
     try:
         from egress.ui import ChainWatch, IndexPool, LoginSession, RequestGuard, make
         from egress.ui.listen import listen_on_port, listen_on_socket, serve
-    # The page is an extra, since a proxy host should not carry a web framework.
     except ModuleNotFoundError:
+        # The page is an extra, since a proxy host should not carry a web framework.
         raise UnreadableError(
             "the review page is not installed", "in a checkout: `make setup`, or pip install '.[ui]'"
         ) from None

@@ -70,7 +70,7 @@ def prune(
         render.line((f"{what}: ", DIM), name)
     total = f"{count(len(found.files), 'file')} {what}, {found.size} bytes"
     render.line(("ok ", GOOD), f"{total}; the log begins with {found.first}, {found.kept} bytes")
-    # The log is recorded as pruned by its writer: a running proxy, or this command if none runs.
+    # The line comes from the only writer of the log: a running proxy, or this command if none runs.
     if found.files and not dry_run and not pruning.record_pruning(folder, known, clock):
         render.line(("note: ", DIM), "the next start of the proxy records the deletion in the log")
     return 0
