@@ -55,12 +55,14 @@ def suggest(
     from egress.rules.compile.load import RuleText
 
     line = _found(request, state_dir, directory, place) if request else None
+    # A line without a decision, such as a reload, has no request to repeat.
     one = observe(line.fields) if line else None
     if line is None or one is None:
         raise ContentError(
             f"the log has no request {request[:60]!r}", "the denial that the sandbox received contains the id"
         )
     at_hand = traffic.rules_at_hand(files)
+    # Only to stop at mistakes: a suggestion for broken rules cannot be tried.
     rulefiles.policy(at_hand)
     sources = [RuleText(printable_path(path), read_text(path)) for path in find_rule_files(at_hand, Path())]
     answer = suggested(one, line.text("address"), sources, preset_texts(), rulefiles.now())
@@ -79,10 +81,12 @@ def _found(
 
     try:
         with locations.open_index(state_dir, directory, place) as index:
+            # Cut, because the id was typed and becomes part of a query.
             line = index.newest(request[:MAX_LINES], lambda entry: is_decided(entry, request))
             if line is not None or not index.state().trouble:
                 return line
     except UnreadableError:
+        # An index is a convenience: without one, the log itself is searched.
         pass
     return find(locations.folder(state_dir, directory), request)
 
