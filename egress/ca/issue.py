@@ -82,6 +82,7 @@ def root_certificate(
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
     )
     if constraints is not None:
+        # Critical: a client that cannot read constraints must refuse the root, not ignore them.
         builder = builder.add_extension(constraints.extension(), critical=True)
     return builder.sign(key, hashes.SHA256())
 
@@ -128,6 +129,7 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
+    # Each certificate gets only the use that it needs: a leaf can sign no further certificate.
     return x509.KeyUsage(
         digital_signature=not signs,
         key_cert_sign=signs,
