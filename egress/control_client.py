@@ -44,12 +44,12 @@ def no_answer(path: Path, error: Exception) -> UnreadableError:
     """Say why no answer comes from one of the sockets of a proxy."""
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
         return NoProxyError(
-            f"no proxy is running here: nobody answers at {path}",
+            f"no proxy is running (no answer at {path})",
             "start one with `egress serve`, or name the folder of its socket with --runtime-dir",
         )
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return NoProxyError(
-            f"no proxy is running here: {path} is too long for a socket",
+            f"no proxy is running ({path} is too long for a socket)",
             "start one with `egress serve`, and name a shorter folder with --runtime-dir",
         )
-    return UnreadableError(f"the proxy did not answer at {path}: {reason_of(error)}", "look into its log")
+    return UnreadableError(f"the proxy did not answer at {path}: {reason_of(error)}", "check its log")

@@ -24,7 +24,7 @@ def is_plain_output(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
 
 
-# Where a user's files live ----------------------------------------------------------------------
+# Folders of the user ----------------------------------------------------------------------------
 
 
 def config_dir(environ: Mapping[str, str]) -> Path:

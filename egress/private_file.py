@@ -40,7 +40,7 @@ def read_private(path: Path, max_bytes: int, cure: str, *, is_named: bool = Fals
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise UnreadableError(f"{path} is not a plain file", cure)
+                raise UnreadableError(f"{path} is not a regular file", cure)
             refuse_others(path, status, cure, is_root_allowed=is_named)
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 return file.read(max_bytes)

@@ -107,6 +107,7 @@ class Authority:
         authority itself has expired.
         """
         leaf = self._leaves.get(host)
+        # A cached leaf saves a signature for each handshake.
         if leaf is None or not self._is_fresh(leaf, now):
             # Checked before signing; a cached leaf passed when it was issued, and ends with its authority.
             self._check(host, now)
@@ -125,6 +126,7 @@ class Authority:
     def _check(self, host: str, now: int) -> None:
         if not is_canonical(host):
             raise ContentError("a certificate was requested for a name that is not canonical")
+        # The clients would refuse such a leaf; a clear error is better than a failed handshake.
         if self.constraints is not None and not self.constraints.permits(host):
             raise ContentError(
                 f"the certificate authority {self.name} is not permitted to sign for {host}",

@@ -66,6 +66,7 @@ def root_certificate(
     in the same trust store.
     """
     public = key.public_key()
+    # Two roots with equal names are told apart by this identifier when a client builds a chain.
     identifier = x509.SubjectKeyIdentifier.from_public_key(public)
     title = f"Egress {name[:40]} {identifier.digest.hex()[:8]}"
     subject = x509.Name(
@@ -76,6 +77,7 @@ def root_certificate(
     )
     builder = (
         _begin(subject, subject, public, now - CLOCK_SKEW, now + life)
+        # Path length zero: a leaf can never become an authority.
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
         .add_extension(identifier, critical=False)
@@ -118,6 +120,7 @@ def _begin(
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(public)
+        # Random serials: leaves of a restarted proxy must not repeat one.
         .serial_number(x509.random_serial_number())
         .not_valid_before(datetime.fromtimestamp(begins, UTC))
         .not_valid_after(datetime.fromtimestamp(ends, UTC))
@@ -131,6 +134,7 @@ def _general_name(host: str) -> x509.GeneralName:
 def _usage(*, signs: bool) -> x509.KeyUsage:
     # Each certificate gets only the use that it needs: a leaf can sign no further certificate.
     return x509.KeyUsage(
+        # Roots sign certificates only, leaves sign handshakes only.
         digital_signature=not signs,
         key_cert_sign=signs,
         crl_sign=signs,

@@ -92,6 +92,7 @@ class AuthorityStore:
                 f"the certificate authority in {path} has expired, or the clock is wrong",
                 f"make a new one with `{cure}`, then have clients trust it",
             )
+        # An unconstrained key on disk would silently be stronger than the option promises.
         if constraints is not None and authority.constraints is None:
             raise ContentError(
                 f"the certificate authority in {path} signs for every host,"

@@ -147,6 +147,7 @@ def rotate(
         render.line("  give clients the new certificate, and restart them:")
     else:
         render.line("no authority existed before; print the certificate with:")
+    # The printed command must work in another shell, so paths are absolute.
     named = ["--state-dir", str(state_dir.absolute())] if state_dir is not None else []
     render.line("    ", shlex.join(["egress", "ca", "export", *named, "--sandbox", sandbox]), whole=True)
     return 0

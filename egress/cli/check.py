@@ -31,6 +31,7 @@ def check(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:
     paths, loaded = rulefiles.read(files)
     errors = sum(finding.severity is Severity.ERROR for finding in loaded.findings)
     warnings = len(loaded.findings) - errors
+    # Shared by both forms of output, so that they cannot disagree about the exit status.
     failed = bool(errors or (strict and warnings))
     if as_json:
         render.data(_as_data(paths, loaded, ok=not failed))
@@ -61,6 +62,7 @@ def _summary(loaded: LoadResult) -> str:
         (len(policy.cases), "test"),
     ]
     there = [count(n, noun) for n, noun in counts if n]
+    # Valid but useless: say it here, where the file is being written.
     if not allows_something(policy):
         there.append("nothing is allowed, so `egress serve` will not start with it")
     return ", ".join(there)

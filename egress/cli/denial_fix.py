@@ -79,6 +79,7 @@ def _literal(asked: DeniedRequest) -> DenialFix:
 
 def _port(asked: DeniedRequest) -> DenialFix:
     entry = asked.answer.entry
+    # Open ports are repeated, because the key replaces the whole list.
     ports = sorted({asked.head.port, *(entry.ports if entry else ())})
     return DenialFix(f"to open the port, add {_at(entry)}:", (f"ports: {ports}",))
 
@@ -140,6 +141,7 @@ def _no_rule(asked: DeniedRequest) -> DenialFix:
     entry = asked.answer.entry
     if entry is None:
         return DenialFix("")
+    # An entry without a list has no place for a new rule; its own predicates must change.
     if [rule.ref.id for rule in entry.allow] == [IMPLICIT_RULE_ID]:
         return DenialFix(f"widen the predicates {_at(entry)}, or add a list of allow rules")
     # The query is dropped: a value in it may be a token, and the hint gets pasted into a file.

@@ -134,6 +134,7 @@ def _captured(
     from egress.secrets import CapturedEnvironment, capture_environment, harden, secret_variables
 
     trouble = []
+    # Without usable rules no variable is known to be a secret, and none is fetched.
     names = secret_variables(policy.secrets.values()) if policy else frozenset()
     try:
         captured = capture_environment(environ, names, sys.orig_argv, container=values.container)

@@ -144,6 +144,7 @@ def _show(method: str, url: str, answer: Explanation, advice: DenialFix) -> None
 
 def _headline(answer: Explanation) -> str:
     decision = answer.decision
+    # Allowed without a rule, so there is no rule to name.
     if decision.observed:
         return "no rule allows it; `mode: observe` lets it pass and records it"
     if decision.allowed:
@@ -199,6 +200,7 @@ def _row(item: ConsideredRule, answer: Explanation) -> list[Cell]:
 
 def _as_data(answer: Explanation, advice: DenialFix) -> dict[str, object]:
     decision = answer.decision
+    # Names are stable for programs; texts may change between versions.
     return {
         # The decision first, since many scripts read no further; the reasoning and the advice follow.
         "verdict": decision.verdict,

@@ -60,6 +60,7 @@ def kill(name: str, kind: str | None, undo: bool, runtime_dir: Path | None, as_j
 
 
 def _say(kind: str, name: str, answer: Mapping[str, object], *, undo: bool) -> None:
+    # Undoing an unknown revocation is harmless, but likely a typo.
     if undo and not answer["known"]:
         render.line(f"the {kind} {name} was not revoked")
     elif undo:

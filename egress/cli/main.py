@@ -111,6 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _run(words)
         # Flushed here, because a failure at the interpreter's exit could not change the status any more.
         render.finish()
+    # Expected errors have a message and a hint; others are reported by type only, since their text may hold a
+    # secret.
     except EgressError as error:
         return _say(error.message, error.hint, error.exit_status)
     except OSError as error:

@@ -16,7 +16,7 @@ from egress.rules.language.report import Report, did_you_mean, quoted
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 def presets(name: str | None, as_json: bool) -> int:
-    """List presets (ready-made rules for known services), or show the parameters of one.
+    """List presets for known services, or the parameters of one.
 
     \b
     Examples:
@@ -25,6 +25,7 @@ def presets(name: str | None, as_json: bool) -> int:
       egress presets --json
     """
     known = {preset.name: preset for preset in _read_all()}
+    # A typo is the usual cause, so near names are suggested.
     if name is not None and name not in known:
         raise UsageError(f"unknown preset {quoted(name)}", did_you_mean(name, known))
     chosen = [known[name]] if name is not None else list(known.values())

@@ -104,6 +104,7 @@ def _at_hand(files: tuple[Path, ...]) -> Policy | None:
     """Return the named rules, or the default ones; a draft works without."""
     try:
         return rulefiles.policy(traffic.rules_at_hand(files))[1]
+    # Default rules are optional for a draft; named rules are not.
     except UnreadableError:
         if files:
             raise
@@ -160,6 +161,7 @@ def replay(
 
 
 def _show(found: Replay) -> None:
+    # The most disruptive changes come first.
     _group("newly denied", found.denied, BAD)
     _group("newly allowed", found.allowed, DOUBT)
     _group("other secrets", found.secrets, DOUBT)

@@ -70,6 +70,7 @@ def _rules(rules: Answer) -> Iterator[list[Cell]]:
 def _rows(answer: Answer) -> Iterator[list[Cell]]:
     for box in map(_map, _list(answer.get("sandboxes"))):
         yield from _sandbox(box)
+    # Totals of the whole proxy follow the sandboxes.
     yield [("connections", DIM), str(answer.get("connections"))]
     requests = _map(answer.get("requests"))
     yield [("requests", DIM), ", ".join(_counted(name, n) for name, n in requests.items())]

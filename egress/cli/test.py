@@ -32,6 +32,7 @@ def test(files: tuple[Path, ...], as_json: bool) -> int:
         render.data({"ok": not failed, "tests": [_as_data(result) for result in results]})
         return int(bool(failed))
     render.table([_row(result) for result in results])
+    # Rules without tests are no failure, but worth a hint.
     if not results:
         render.line("no tests", ("  hint: add `tests:` below a host, such as `GET /user -> allow read`", DIM))
         return 0

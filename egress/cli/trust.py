@@ -38,6 +38,7 @@ def trust(
     folder = state_dir or environment.state_dir(environment.read_environment())
     known = TrustedFiles(folder)
     check_state_dir(folder)
+    # Listing never creates the state folder.
     if only_list or as_json:
         if files or forget:
             raise UsageError("--list takes no files", "remove --list or the files")

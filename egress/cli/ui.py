@@ -60,6 +60,7 @@ def ui(
     try:
         from egress.ui import ChainWatch, IndexPool, LoginSession, RequestGuard, make
         from egress.ui.listen import listen_on_port, listen_on_socket, serve
+    # The web stack is an extra, so plain installations lack it.
     except ModuleNotFoundError:
         # The page is an extra, since a proxy host should not carry a web framework.
         raise UnreadableError(

@@ -28,6 +28,7 @@ def write_cookie(
     sent = [cookie for name, line in headers if name == COOKIE_HEADER for cookie in _cookies(line)]
     name = name_folding.fold_cookie(need.name)
     kept = [cookie for cookie in sent if name_folding.fold_cookie(cookie_name(cookie)) != name]
+    # Refuse rather than guess which of two cookies the server reads.
     if any(_has_inner(cookie, name) for cookie in kept):
         why = "The cookie follows a `,`, which servers read in different ways."
         return CredentialRefusal("request.malformed", why, need.secret, slot)

@@ -25,6 +25,7 @@ def write_query(
     sent = query.split("&") if query else []
     name = name_folding.fold_parameter(wire_name(need.name))
     kept = [piece for piece in sent if name_folding.fold_parameter(parameter_name(piece)) != name]
+    # Refuse rather than guess which of two parameters the server reads.
     if ";" in query and any(
         name_folding.fold_parameter(inner) == name for piece in kept for inner in _inner_names(piece)
     ):

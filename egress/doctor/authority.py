@@ -81,6 +81,7 @@ def _judged(setup: ProxySetup, authority: Authority) -> Iterator[Diagnosis]:
             f"valid for {left // DAY_SECONDS} more days; key and certificate match, readable only "
             f"by you (mode {mode})",
         )
+    # Constraints are fixed at creation, while rules change.
     if limits is not None and setup.policy is not None:
         missing = limits.missing_entries(setup.policy, values.profile)
         if missing:

@@ -34,6 +34,7 @@ def check(setup: ProxySetup, begins: int | None, reached: Sequence[ProbeResult])
 
 def _moments(begins: int | None) -> Iterator[tuple[int, str]]:
     """Yield times that are certainly in the past."""
+    # The release date needs no network and cannot be changed by a peer.
     released = made_at(certifi.__version__)
     if released is not None:
         yield released, "the public roots were released"

@@ -31,6 +31,7 @@ _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})[\w.+~-]{0,40}", re.ASCII)
 async def check(setup: ProxySetup) -> list[Diagnosis]:
     """Check the engine that `docker` would talk to."""
     named = setup.environ.get("DOCKER_HOST", "")
+    # A TCP address could send the question anywhere.
     if named and not named.startswith("unix://"):
         return [note("docker", "DOCKER_HOST names a remote engine, which is not checked")]
     places = [Path(named.removeprefix("unix://"))] if named else _usual(setup.environ)
@@ -61,6 +62,7 @@ def judged(place: Path, answer: Mapping[str, object]) -> Diagnosis:
     parts = answer.get("Components")
     names = [part.get("Name") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
     match = _VERSION.fullmatch(str(answer.get("Version")))
+    # Podman has its own version numbers, which the floor does not cover.
     if any("podman" in str(name).lower() for name in names):
         return note("docker", f"Podman answers at {place}; its version is not checked")
     if match is None:

@@ -148,6 +148,7 @@ class Checks:
         return clock.check(self._setup, own.not_before if own else None, await self._reached)
 
     async def _upstreams(self) -> Iterable[Diagnosis]:
+        # Skipped checks are reported, so that a reader knows what was not checked.
         if self._offline:
             return [note("upstreams", "skipped: --offline")]
         reached = await self._reached

@@ -60,6 +60,7 @@ def _runtime(folder: Path) -> Diagnosis:
         return _missing("runtime", folder, "--runtime-dir")
     except OSError as error:
         return _unusable("runtime", folder, error)
+    # lstat and owner together: a link of another user must not pass.
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return fault("runtime", f"{folder} is not your own folder", "name another with --runtime-dir")
     # Only a warning: the next start closes the folder.
@@ -74,6 +75,7 @@ def _runtime(folder: Path) -> Diagnosis:
 
 def _missing(name: str, folder: Path, option: str) -> Diagnosis:
     """Report a missing folder: a note if the first start can create it."""
+    # The nearest existing parent decides whether the first start can create it.
     above = next(parent for parent in folder.absolute().parents if parent.exists())
     if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
         return note(name, f"{folder} does not exist yet: the first start creates it")
@@ -96,6 +98,7 @@ def _trusted(folder: Path) -> Iterator[Diagnosis]:
 def _keys(key: Path, password: Path | None) -> Iterator[Diagnosis]:
     try:
         if key.exists():
+            # Only called for an existing key: the doctor creates nothing.
             read_or_make_key(key)
             yield ok("stand-ins", f"their key is readable only by you: {key}")
     except (EgressError, OSError) as error:

@@ -56,6 +56,7 @@ async def check(setup: ProxySetup, resolver: NameResolver, reached: Sequence[Pro
 
 async def _sixes(target: ProbeTarget, resolver: NameResolver) -> tuple[str, ...]:
     """Return the IPv6 addresses of a host that has addresses of both families."""
+    # An address has a single family by definition.
     if is_address(target.destination.host):
         return ()
     try:

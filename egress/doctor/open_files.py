@@ -20,6 +20,7 @@ def check(setup: ProxySetup) -> Iterator[Diagnosis]:
 
 def _judged(setup: ProxySetup, limit: int) -> Diagnosis:
     asked = requested_capacity(setup.values.connections, setup.values.sandbox_connections)
+    # The same computation as at the start, so that both report the same numbers.
     room = fit_capacity(asked, limit)
     text = "unlimited" if limit == sys.maxsize else f"{limit}"
     if (room.clients, room.clients_of_sandbox) == (asked.clients, asked.clients_of_sandbox):

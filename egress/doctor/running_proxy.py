@@ -37,6 +37,7 @@ class RunningProxy:
     @property
     def open_at(self) -> frozenset[str]:
         """Return every address at which it listens."""
+        # Every kind counts: a port is taken, whatever protocol the proxy speaks on it.
         keys = ("listeners", "transparent", "dns")
         boxes = [_map(box) for box in _list(self.answer.get("sandboxes"))]
         return frozenset(text for box in boxes for key in keys for text in _texts(box.get(key)))
@@ -138,6 +139,7 @@ def _sandboxes(
 ) -> Iterator[Diagnosis]:
     for box in map(_map, _list(answer.get("sandboxes"))):
         name = f"sandbox {box.get('name')}"
+        # A listener that failed does not make the proxy unready, so it is reported apart.
         for failed in _texts(box.get("failed")):
             yield fault(name, failed, "free the port, then reload it")
         if lacks := _texts(box.get("authority_lacks")):

@@ -91,6 +91,7 @@ def _judged(
         return warning(name, error.message, f"name a valid bundle: `{_EXPORT} --out FILE` creates one")
     # Compare bytes: the authorities of other proxies have similar names.
     ours = authority.certificate.public_bytes(Encoding.DER) if authority else None
+    # Our authority first: a bundle may hold old ones of other proxies beside it.
     if ours in found:
         return _ours(named, len(found), int(setup.clock.now() - path.stat().st_mtime))
     if any(is_of_a_proxy(der) for der in found):

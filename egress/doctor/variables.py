@@ -38,6 +38,7 @@ def check(
     `open_at` is where the proxy listens, or would; `heard_at` where the running proxy reports to listen.
     """
     environ = setup.environ
+    # Problems that stop the proxy come first, then those that mislead programs.
     found = [
         *_of_tls(environ),
         *_unknown(environ),
@@ -74,6 +75,7 @@ def _circle(setup: ProxySetup, open_at: Collection[ListenAddress]) -> Iterator[D
     leading = _leading(setup.environ, open_at)
     secrets = setup.policy.secrets.values() if setup.policy else ()
     waiting = sorted(spec.name for spec in secrets if spec.scheme == "command")
+    # Only a command inherits these variables; other sources use no proxy.
     if leading and waiting:
         yield warning(
             "circle",
@@ -91,6 +93,7 @@ def _led_here(
     if alive:
         fact = f"{list_some(alive)} points to this proxy: programs started here use it"
         yield note("proxy", fact)
+    # A variable can name several listeners; each missing one is reported.
     for at in open_at:
         if lost := [name for name in _leading(environ, [at]) if name not in alive]:
             yield _lost(lost, at)
@@ -138,6 +141,7 @@ def leads_to(url: str, at: ListenAddress) -> bool:
     if (port or _DEFAULT_PORTS.get(parts.scheme, _SOCKS_PORT)) != at.port:
         return False
     listening = ip_address(at.host)
+    # The name may resolve to either family, so any loopback listener counts.
     if host == "localhost":
         return listening.is_loopback or listening.is_unspecified
     try:

@@ -27,6 +27,7 @@ class VersionFloor:
     before: str
 
 
+# Each floor names an advisory or a flaw, so that a reader can check whether it matters.
 FLOORS: Final = (
     VersionFloor(
         "mitmproxy",
@@ -69,6 +70,7 @@ def check() -> Iterator[Diagnosis]:
 def python(version: Release) -> Diagnosis:
     """Judge a release of Python."""
     least, newest = PYTHON
+    # Older releases of Python only resolve to outdated packages.
     if version[:2] < least:
         return fault(
             "python",
@@ -99,6 +101,7 @@ def package(floor: VersionFloor, found: str | None) -> Diagnosis:
     fix = f"`python -m pip install --upgrade '{bounds}'`"
     if found is None:
         return fault(name, "not installed", fix)
+    # Pre-releases and local builds cannot be compared with a floor.
     release = released(found)
     if release is None:
         return warning(name, "not a plain release, so its flaws are unknown", fix)

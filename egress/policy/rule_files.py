@@ -84,6 +84,7 @@ def _in_directory(folder: Path) -> list[Path]:
     except OSError as error:
         raise unreadable_error(folder, error) from None
     for name in names:
+        # A skipped deny file would open hosts silently.
         if name.lower().endswith((".yml", ".yaml")) and not name.endswith(".yaml"):
             raise UnreadableError(
                 f"{printable_path(folder / name)} would be ignored: only *.yaml is read",

@@ -49,6 +49,7 @@ def choose_rules(given: Sequence[Path], config: Path | None, cwd: Path) -> RuleS
         return RuleSource(tuple(given))
     # The user's own rules come first: a hostile repository may bring a `hosts.yaml` of its own.
     own = [config / name for name in OWN_RULE_NAMES if (config / name).exists()] if config is not None else []
+    # Joining both could weaken one of them without notice.
     if len(own) > 1:
         raise ContentError(
             f"both exist: {printable_path(own[0])} and {printable_path(own[1])}",

@@ -66,6 +66,7 @@ class TrustedFiles:
 
     def check(self, path: Path, text: str) -> None:
         """Raise `UntrustedError` unless exactly this text of this file is trusted."""
+        # Read for each check, so that a withdrawn trust takes effect at once.
         known = self.all().get(_key(path))
         name = printable_path(path)
         cure = f"read it, then run `egress trust {name}`"
@@ -103,6 +104,7 @@ def _key(path: Path) -> str:
 def _parsed(file: Path, text: bytes) -> dict[str, str]:
     try:
         content = json.loads(text)
+        # Any other version is refused: its meaning is unknown.
         files = content["files"] if content["version"] == _FORMAT_VERSION else None
         if isinstance(files, dict) and all(isinstance(value, str) for value in files.values()):
             return files

@@ -53,6 +53,7 @@ class BindingHistory:
         ends = {
             key: min(end, now + REPLACED_VALUE_LIFETIME) for key, end in self._ends.items() if key not in kept
         }
+        # Running exchanges keep a binding, however long they last.
         alive = [key for key, end in ends.items() if end > now or is_carried(key[0])]
         # Bounded, because rules that are reloaded often would otherwise add bindings without end.
         over = sorted(alive, key=ends.__getitem__)[-MAX_PAST_BINDINGS:]

@@ -55,6 +55,7 @@ class CacheEntry:
 
     def secret_if_good(self, name: str, ttl: int | None, now: float) -> Secret | None:
         """Return the secret if its value is good."""
+        # The end is absolute: failures never extend it.
         if self.value is None or now >= self._confirmed + self.lifetime(ttl).end:
             return None
         return self.value.secret_named(name)
@@ -87,6 +88,7 @@ class CacheEntry:
                 "the value was revoked, and the source still gives it",
                 "put another value at the source, or reload",
             )
+        # An unchanged value keeps its compiled searches.
         is_new = self.value is None or not value.is_same(self.value)
         if is_new:
             self.value = value

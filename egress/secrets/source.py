@@ -59,6 +59,7 @@ def unresolvable_secrets(
 
 def scheme_fault(scheme: str, *, container: bool) -> tuple[str, str] | None:
     """Return why a scheme cannot be resolved and the cure, or None."""
+    # Anybody who reaches the engine can read a container's environment.
     if scheme == "env" and container:
         return (
             "`env:` is refused in a container, whose environment everybody can inspect",
@@ -81,6 +82,7 @@ class SourceFactory:
     def of(self, spec: SecretSpec) -> SecretSource:
         """Return the source of a secret; an impossible source says why when it is asked."""
         fault = scheme_fault(spec.scheme, container=self.container)
+        # An impossible source is still a source, so that the rest of the rules keep working.
         if fault:
             return AbsentSource(*fault)
         if spec.scheme == "command":

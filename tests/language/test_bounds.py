@@ -59,7 +59,7 @@ def test_24_only_connections_of_a_tunnel_can_be_counted(key: str) -> None:
     name = key.split(":", maxsplit=1)[0]
     assert found == (
         f"hosts.yaml:4:14: `{name}` has no effect: `intercept: never` passes the bytes through unread"
-        " (only `connections` can be limited be limited)"
+        " (only `connections` can be limited)"
     )
 
 

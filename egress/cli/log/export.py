@@ -71,6 +71,7 @@ def export(
     # Rules are read before the log is verified: a wrong name should not cost a long run.
     kept = _rules(files)
     private = evidence_key.read_or_create(signing_key or file.with_name(evidence_key.NAME))
+    # Verified before signing: a signature on an unchecked log would prove nothing.
     verified = verify(folder, known, keeps_seen=True)
     policy = rulefiles.policy(files)[1].digest if files else ""
     order = evidence_bundle.BundleRequest(wanted, verified, kept, policy, rulefiles.now() * 1_000_000)

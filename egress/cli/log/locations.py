@@ -53,6 +53,7 @@ def folder(state_dir: Path | None, directory: Path | None) -> Path:
 
 def folder_and_key(state_dir: Path | None, directory: Path | None, key: Path | None) -> tuple[Path, Path]:
     """Return the folder of the log, and the file of its key."""
+    # Both given: the settings, which may be invalid, are not needed.
     if directory is not None and key is not None:
         return directory, key
     kept, kept_key = _settings(state_dir)

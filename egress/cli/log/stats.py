@@ -73,6 +73,7 @@ def stats(
             }
         )
         return 0
+    # Names come from sandboxes and may contain formulas, so they are disarmed.
     if as_csv:
         parts = [*rows, *([("others", others)] if others is not None else [])]
         # Names come from sandboxes, and a spreadsheet would run a formula among them.

@@ -61,6 +61,7 @@ def suggest(
         raise ContentError(
             f"the log has no request {request[:60]!r}", "the denial that the sandbox received contains the id"
         )
+    # The suggestion is tried on these rules, so errors in them are reported first.
     at_hand = traffic.rules_at_hand(files)
     # Only to stop at mistakes: a suggestion for broken rules cannot be tried.
     rulefiles.policy(at_hand)
@@ -85,6 +86,7 @@ def _found(
             line = index.newest(request[:MAX_LINES], lambda entry: is_decided(entry, request))
             if line is not None or not index.state().trouble:
                 return line
+    # An index is only faster: without one, the log itself is searched.
     except UnreadableError:
         # An index is a convenience: without one, the log itself is searched.
         pass
@@ -94,6 +96,7 @@ def _found(
 def _asked(one: Observation) -> str:
     if one.kind != "request":
         return f"connect {one.host}:{one.port}" if one.port else f"look up {one.host}"
+    # Default ports are left out, as people write URLs.
     standard = 443 if one.scheme == "https" else 80
     return f"{one.method} {one.scheme}://{one.host}{'' if one.port == standard else f':{one.port}'}{one.path}"
 

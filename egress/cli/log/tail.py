@@ -105,6 +105,7 @@ class _Table:
         row = [(cell, render.PLAIN) if isinstance(cell, str) else cell for cell in cells]
         # Escaped before measuring: an escaped character is wider.
         row = [(render.printable(text), style) for text, style in row]
+        # Lines of one burst are aligned together before they are printed.
         self._waiting.append(row)
         lengths = (
             len(text) * (len(text) <= most) for (text, _), most in zip(row, MAX_CELL_WIDTHS, strict=True)
@@ -117,6 +118,7 @@ class _Table:
     def print(self) -> None:
         """Print what waits."""
         for row in self._waiting:
+            # Trailing empty cells would only add spaces.
             while row and not row[-1][0]:
                 row.pop()
             padded = [

@@ -110,6 +110,7 @@ def _pruning(value: Pruning) -> dict[str, object]:
 def _bundle(path: Path, key: str, *, as_json: bool) -> int:
     from egress.review import evidence_check, evidence_key
 
+    # A mistyped fingerprint must not count as "no fingerprint given".
     if key and not evidence_key.is_fingerprint(key):
         raise UsageError(
             "this is no fingerprint", "it is `sha256:` and 64 digits, as `egress log export` prints"

@@ -34,6 +34,7 @@ def down(runtime_dir: Path | None) -> int:
     with fleet_session.connect_served(runtime_dir) as fleet:
         names = [info.name for info in fleet.list()]
         fleet.end()
+    # Removing sandboxes takes time; the socket disappears last.
     for _ in range(int(_STOP_TIMEOUT / _POLL_INTERVAL)):
         there = connect_if_served(folder / SOCKET_NAME)
         if there is None:

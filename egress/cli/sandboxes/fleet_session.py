@@ -99,6 +99,7 @@ def on_signal(end: Handler, *more: signal.Signals) -> Iterator[None]:
     An ignored SIGHUP stays ignored, as under `nohup`.
     """
     numbers = [*_ENDING, *more]
+    # `nohup` set it to be ignored, and must keep its effect.
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         numbers.remove(signal.SIGHUP)
     # Handlers are restored at the end, since tests and embedding programs have their own.
@@ -112,6 +113,7 @@ def on_signal(end: Handler, *more: signal.Signals) -> Iterator[None]:
 
 def _check_kept(rules: Sequence[Path], runtime_dir: Path | None, seccomp: Path | None) -> None:
     folder = runtime_dir or environment.runtime_dir(environment.read_environment())
+    # Own rules or an own profile always start a private fleet, which ends with the command.
     there = None if rules or seccomp else connect_if_served(folder / SOCKET_NAME)
     if there is None:
         raise _not_kept()
@@ -135,6 +137,7 @@ def translate_errors(image: str | None = None) -> Iterator[None]:
         hint = "build it with `egress image build sandbox`" if image in _OURS else error.hint
         raise ImageMissingError(f"--image: {error.message}", hint) from None
     except ProxyFailedError as error:
+        # The proxy's first line is the cause; the findings in rules follow it.
         cause, *findings = error.message.splitlines()
         for line in findings:
             render.line(line, stderr=True)
@@ -183,6 +186,7 @@ def image(about: FleetInfo, wanted: str | None, tell: Callable[[str], None] = sa
     """Return the requested image, or the default image, which may be built."""
     if wanted:
         return wanted
+    # Namespaces have no default image: the programs of this machine are there.
     if about.kind != "docker":
         return "host"
     # Imported here: each loads a library that other commands never need.
@@ -216,6 +220,7 @@ def requested_variables(about: FleetInfo, asked: Sequence[RequestedVariable]) ->
 def _environment(
     about: FleetInfo, asked: Sequence[RequestedVariable], caller: Mapping[str, str]
 ) -> tuple[Mapping[str, str], Sequence[str]]:
+    # Asked before the environment is built, so that no variable of a secret enters the sandbox.
     names = _sources(about)
     kind = SandboxKind.CONTAINER if about.kind == "docker" else SandboxKind.NAMESPACE
     # Values of the proxy's secrets are searched for, so that none enters under another name.
@@ -227,6 +232,7 @@ def _environment(
 
 def _sources(about: FleetInfo) -> Mapping[str, str]:
     """Return the variables of the proxy's secrets, with `set` or `not set`."""
+    # Without a proxy there are no secrets.
     if about.runtime_dir is None:
         return {}
     found = _rules(about).get("variables")

@@ -67,6 +67,7 @@ def checked_mount(text: str) -> Mount:
     shown = f"--mount {text[:200]}"
     try:
         mount = read_mount(text)
+        # Checked here, so that a typo is reported before a proxy is started.
         mount.source.stat()
         mounts.check_mounts((mount,), ())
     except OSError as error:
@@ -89,6 +90,7 @@ def named_by_option() -> Iterator[None]:
         option = _FIELDS.get(field)
         if option is None:
             raise
+        # The hint of the spec counts in MiB, which the option's text does not show.
         unit = " MiB" if field.endswith("_mib") else ""
         raise UsageError(f"{option} {rest}", f"{error.hint}{unit}") from None
 
@@ -112,6 +114,7 @@ def read_seconds(option: str, text: str | None) -> float | None:
     if text is None:
         return None
     try:
+        # Bare numbers are seconds here, as in rule files.
         return float(parse_duration(int(text) if text.isdecimal() else text))
     except MeaningError as error:
         raise UsageError(f"{option}: {error.message}", error.hint) from None

@@ -49,6 +49,7 @@ class TrafficSummary:
 
     def add(self, entry: LogEntry) -> None:
         """Count a line."""
+        # Folded denials count with their number of requests.
         if entry.verdict == "deny":
             self.denied[entry.text("host"), entry.text("code")] += entry.requests
         elif entry.event in ("exchange", "tunnel"):
@@ -93,6 +94,7 @@ def _settle(about: FleetInfo) -> None:
 
 
 def _entries(since: LogMark, found: TrafficSummary) -> Iterator[LogEntry]:
+    # Bounded, because a sandbox decides how much it logs.
     left = _MAX_LOG_BYTES
     try:
         numbers = [number for number in files.numbers(since.folder) if number >= since.file]
@@ -124,6 +126,7 @@ def _say(found: TrafficSummary, sandbox: str, about: FleetInfo) -> None:
         render.line(f"  secrets used: {names}", stderr=True)
     if not found.is_whole:
         render.line("  some lines of the log could not be counted", stderr=True)
+    # Without requests there is nothing to look up.
     if found.allowed or denied:
         where = f" --dir {about.audit}" if about.audit is not None else ""
         render.line(

@@ -210,6 +210,7 @@ def _check_secret(
         return
     if entry.pattern is None:
         return
+    # Every port counts: a secret must not leave to a port it is not bound to.
     for port in sorted(entry.ports):
         if not spec.is_bound_to_all(entry.pattern, port):
             where = entry.key if port == 443 else f"{entry.key}:{port}"

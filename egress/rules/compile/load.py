@@ -175,6 +175,7 @@ class _Loader:
             if model is None:
                 self._all.unsound.add(name)
                 continue
+            # Two definitions could bind one name to two values, so neither is preferred.
             if name in self._all.secrets:
                 self._conflict("secret", name, at / name, self._all.secrets[name][1].key_place)
             else:
@@ -218,6 +219,7 @@ class _Loader:
             if rest is not None:
                 entries.read_part(key, rest, host, at, rules.RuleIds(key), preset=preset)
             return
+        # Keyed by pattern, so that two spellings of a host are one entry.
         parts = self._all.parts.setdefault(host, [])
         for other in parts:
             if other.preset == preset:
@@ -355,6 +357,7 @@ class _Loader:
             check_injections(entry, secrets, self._all.unsound, self.report)
             if self.report.error_count > errors:
                 self._all.unsound.add(entry.key)
+        # The longest prefix decides, as in routing.
         networks = sorted(self._all.networks, key=lambda item: -item.network.prefixlen)
         by_key = {entry.key: entry for entry in [*hosts.values(), *(item.entry for item in networks)]}
         return Policy(

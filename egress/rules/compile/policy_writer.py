@@ -86,6 +86,7 @@ def _lines(policy: Policy) -> Iterator[str]:
     yield from _section(
         "canaries", {each.name: (canary_fields(each), each.place) for each in policy.canaries}
     )
+    # Entries come in file order, which the reader of the output knows from the input.
     for number, entry in enumerate(policy.entries.values()):
         yield from ("",) if number else ("", "hosts:")
         yield from _entry_lines(entry)
@@ -113,6 +114,7 @@ def _entry_lines(entry: Entry) -> Iterator[str]:
     yield from _field_lines(entry_fields(entry), "    ")
     if _has_implicit_rule(entry):
         yield from _field_lines(_implicit_fields(entry), "    ")
+    # An empty list closes the host; leaving the key out would open it.
     elif not entry.allow:
         # Written out, because an entry without `allow` allows every request.
         yield "    allow: []"
@@ -202,6 +204,7 @@ def scalar(value: str | int) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
+    # YAML reads `no` and `on` as booleans, so such words are quoted although they are plain text.
     if _PLAIN_SCALAR.fullmatch(value) and value.lower() not in _RESERVED_WORDS:
         return value
     plain = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -229,6 +232,7 @@ def _escape(character: str) -> str:
 
 def secret_fields(spec: SecretSpec) -> Fields:
     """Return the source and bindings of a secret."""
+    # Commands stay lists, so that no word of them is ever split again by a shell.
     source: Json = (
         {"command": list(spec.reference)}
         if spec.scheme == "command"
@@ -247,6 +251,7 @@ def canary_fields(canary: CanarySpec) -> Fields:
         fields["env"] = canary.env
     if canary.file:
         fields["file"] = canary.file
+    # The bare value is the default content, so it is not spelled out.
     if canary.text != CANARY_VALUE_MARK:
         fields["text"] = canary.text
     return fields | ({"stop": True} if canary.stop else {})
@@ -267,6 +272,7 @@ def entry_fields(entry: Entry) -> Fields:
         fields["mode"] = entry.mode
     if entry.misplaced_pass:
         fields["misplaced"] = "pass"
+    # A network's address is its own range already; a host only lists addresses that were opened for it.
     if entry.pattern is not None and entry.addresses:
         fields["addresses"] = list[Json](entry.addresses)
     return fields | handling_fields(entry.handling) | _expires(entry.expires)
@@ -350,6 +356,7 @@ def inject_fields(item: ScopedInjection) -> Fields:
 
 def _injection_fields(injection: Injection) -> Fields:
     match injection:
+        # The short form comes first: `bearer:` is a header with exactly this shape.
         case InjectHeader(secret, "authorization", "Bearer ", ""):
             return {"bearer": secret}
         case InjectHeader(secret, name, prefix, suffix):

@@ -116,6 +116,7 @@ def _check_parameters(rules: dict[str, Value], head: PresetHead, at: DocumentCur
                 "parameters are not substituted here",
                 "use them only in host keys, paths and names of secrets",
             )
+        # A parameter counts as known only in its exact spelling.
         sound = {*_PARAMETER.findall(text)} & {*head.parameters}
         for name in sorted({*_ANY_PARAMETER.findall(text)} - sound):
             here.error(f"the preset has no parameter {quoted(name)}", did_you_mean(name, head.parameters))
@@ -243,6 +244,7 @@ class _Expansion:
                 new = self._value(value, (*path, key))
                 if new is None:
                     continue
+                # Two parameters with one value would otherwise overwrite each other's rules.
                 if copy.get(name, new) != new:
                     message = f"the preset describes {quoted(name)} twice, in different ways"
                     self.use.error(message, "give each parameter its own host")

@@ -90,6 +90,7 @@ def read_rule_test(
     if match is None:
         at.error(f"{quoted(expectation)} is not an expectation", _TEST_HINT)
         return None
+    # Only the verdict is required; rule id and secrets narrow the expectation.
     verdict, expected, injected = match[1], match[2] or "", match[3] or ""
     if verdict == "deny" and injected:
         at.error("`inject` cannot follow `deny`: a denied request is not sent", _TEST_HINT)
@@ -168,6 +169,7 @@ def _problem(case: RuleTest, decision: Decision) -> str:
     rule = decision.rule.id if decision.rule else ""
     if case.expected and case.expected not in (rule, decision.code):
         return f"the decision is {describe_decision(decision)}"
+    # A test of one entry must not pass because of a wider entry.
     if case.entry is not None and decision.entry != case.entry:
         return f"the decision comes from another entry: {decision.entry or 'none'}"
     injected = frozenset(need.secret for need in decision.effects.needs)

@@ -34,6 +34,7 @@ _ID = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,64}/(?:\*|[a-z0-9!#$&^_.+-]{1,64})")
 _STANDARD_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
+# Refused in rules as well as at run time, so that a rule never promises them.
 _REFUSED_METHODS = {
     "CONNECT": "a tunnel inside the connection is never allowed",
     "TRACE": "it would return the injected credential",
@@ -74,6 +75,7 @@ class RuleIds:
                 f"duplicate id {quoted(name)} (first at {self.seen[name]})",
                 "give each rule of an entry its own id",
             )
+        # Kept even after a duplicate, so that a third rule of the name is reported, too.
         self.seen[name] = str(place)
         return RuleRef(self.key, name, place)
 
@@ -133,6 +135,7 @@ def limit_of(model: Limits | None, at: DocumentCursor) -> Limit | None:
     """Compile the limits written at one place."""
     if model is None:
         return None
+    # A burst without a rate would limit nothing, silently.
     if model.burst is not None and model.requests is None:
         (at / "burst").error("`burst` needs `requests`", "add the rate, such as `requests: 10/second`")
     return Limit(
@@ -208,6 +211,7 @@ def _headers(model: Matching, at: DocumentCursor) -> tuple[NamedGlob, ...]:
             here.key_error(f"{quoted(name)} is not a header name")
         elif name != name.lower():
             here.key_error("header names must be lower case", f"write {name.lower()}")
+        # Matching on Host would suggest that it can differ from the destination.
         elif name == "host":
             here.key_error("the Host header always equals the destination", "give the host its own entry")
     return _named_globs(model.headers, at)

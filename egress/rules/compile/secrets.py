@@ -106,6 +106,7 @@ def _bindings(texts: list[str], at: DocumentCursor) -> tuple[Binding, ...]:
         at.error("this secret is bound to no host, so it is never sent", "name the hosts that need it")
     bindings = []
     for number, text in enumerate(texts):
+        # Only a trailing number is a port; host names contain no colon.
         match = _PORT.fullmatch(text)
         # No port means 443 alone: another port of the host may be a service that must not get the secret.
         name, port = (match[1], int(match[2])) if match else (text, 443)

@@ -78,6 +78,7 @@ def explain(policy: Policy, identity: Identity, head: Head, now: int) -> Explana
     return Explanation(
         decision=decision,
         entries=tuple(entries),
+        # Every rule of the route, not only the deciding one: a reader asks why the others did not fit.
         considered=tuple(_considered(policy, identity, head, now)),
         injected=tuple(_injected(need, policy.secrets) for need in decision.effects.needs),
         profile=(identity.profile or "default") if policy.profiles is not None else None,
@@ -95,6 +96,7 @@ def _ambiguity(policy: Policy, head: Head) -> str:
 
 
 def _considered(policy: Policy, identity: Identity, head: Head, now: int) -> Iterator[ConsideredRule]:
+    # The same route as in `decide`, so the explanation cannot differ from the verdict.
     route = route_of(policy, head.host)
     entry = route.entry
     # A tunnel is never read, so its rules on requests say nothing.
@@ -132,6 +134,7 @@ def _not_in_force(policy: Policy, identity: Identity, entry: Entry | None, rule:
 def _allow_misses(predicates: Predicates, path: str, query: str, head: Head) -> str:
     if predicates.methods is not None and head.method not in predicates.methods:
         return f"only methods {_listed(sorted(predicates.methods))}"
+    # Each check names the first obstacle only, in the order in which people write predicates.
     if not allow_path_fits(predicates, path):
         return f"only paths {_listed([glob.text for glob in predicates.paths or ()])}"
     if "%2F" in path and not predicates.encoded_slash:

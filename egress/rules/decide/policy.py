@@ -32,6 +32,7 @@ class SecretSpec:
     name: str
     place: Place
     scheme: str
+    # Hidden in logs: a reference can reveal paths and account names.
     reference: tuple[str, ...] = field(repr=False)
     bindings: tuple[Binding, ...] = ()
     ttl: int | None = None
@@ -105,7 +106,9 @@ class Policy:
     deny: tuple[Rule, ...] = ()
     secrets: dict[str, SecretSpec] = field(default_factory=dict)
     canaries: tuple[CanarySpec, ...] = ()
+    # None means that profiles are not used; an empty mapping denies every sandbox.
     profiles: dict[str, Profile] | None = None
+    # The default is the strict mode: an empty file opens nothing.
     mode: Mode = "enforce"
     limit: Limit | None = None
     cases: tuple[RuleTest, ...] = ()

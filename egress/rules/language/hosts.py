@@ -33,6 +33,7 @@ def canonical_host(text: str) -> str:
     """Return the canonical spelling of a host name that a person wrote; raises `HostError`."""
     if not text:
         raise HostError("the host name is empty")
+    # Only text from people: names on the wire must be ASCII already.
     if not text.isascii():
         text = _to_ascii(text)
     return canonical_wire_host(text)
@@ -57,6 +58,7 @@ def canonical_wire_host(text: str) -> str:
     last = name.rpartition(".")[2]
     if _NUMERIC_LABEL.fullmatch(last):
         raise HostError("the last part of the host name is a number", "an address goes into `networks:`")
+    # Punycode has several encodings of one name; only the canonical one may pass.
     if "xn--" in name:
         _check_punycode(name)
     return name
@@ -178,6 +180,7 @@ def candidate_patterns(host: str) -> Iterator[HostPattern]:
     yield HostPattern(0, host)
     stars = 1
     rest = host
+    # From the longest suffix to the shortest, so that the most specific entry comes first.
     while (dot := rest.find(".")) >= 0:
         rest = rest[dot + 1 :]
         if stars == 1:

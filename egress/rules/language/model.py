@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 
+# Strict and closed: a misspelt key or a number for a text must be an error, never ignored or converted.
 class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=False)
 
@@ -30,12 +31,14 @@ def _by_exact_type(names: dict[type, str]) -> Discriminator:
     )
 
 
+# Tagged unions make the validator report the expected kinds instead of every failed alternative.
 Size = Annotated[
     Annotated[int, Tag("a whole number")] | Annotated[str, Tag("text")],
     _by_exact_type({int: "a whole number", str: "text"}),
 ]
 
 
+# A mapping, so that no pattern text can be mistaken for it.
 class Absent(Model):
     absent: Literal[True] = Field(description="The header or parameter must not be there.")
 
@@ -159,6 +162,7 @@ class PlaceholderItem(Model):
     max: Annotated[int, Field(ge=1, le=16)] = Field(1, description="Allowed occurrences in one request.")
 
 
+# The schema says `oneOf`; the compiler checks it again with a better message.
 INJECTION_KINDS = ("bearer", "header", "basic", "query", "cookie", "placeholder")
 
 
@@ -208,10 +212,12 @@ Tests = list[
         _by_exact_type({str: "text", dict: "mapping"}),
     ]
 ]
+# The word `all` makes the opening of a whole host visible in a review.
 AllowList = Annotated[
     Annotated[Literal["all"], Tag("text")] | Annotated[list[Allow], Tag("list")],
     _by_exact_type({str: "text", list: "list"}),
 ]
+# Zero is no port on the wire, and the kernel would choose another one.
 Ports = list[Annotated[int, Field(ge=1, le=65535)]]
 HttpPorts = Annotated[
     Annotated[bool, Tag("true")] | Annotated[Ports, Tag("list of ports")],

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from egress.rules.language.report import MeaningError
 from egress.types import Rate
 
+# Digits are bounded, so that no number becomes unreasonably large.
 _SIZE = re.compile(r"([0-9]{1,15}) ?(KiB|MiB|GiB)?")
 _SIZE_UNITS = {None: 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 _RATE = re.compile(r"([0-9]{1,9}) ?/ ?(second|minute|hour)")
@@ -48,6 +49,7 @@ def parse_rate(value: str, burst: int | None) -> Rate:
     if match is None:
         raise MeaningError("this is not a rate", "write N/second, N/minute or N/hour")
     count = int(match[1])
+    # A limit of zero looks like a deny but would be counted as one.
     if count == 0:
         raise MeaningError("a rate of zero allows nothing", "use a deny rule to close a host or path")
     return Rate(count, _RATE_SECONDS[match[2]], burst or count)

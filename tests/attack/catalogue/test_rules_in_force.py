@@ -753,7 +753,7 @@ def test_a_repository_that_brings_rules_along(lab: Lab, proxy: Proxy) -> None:
     assert "egress trust config/hosts.yaml" in found["serve"].err
     # Rules of one's own whose program is called like a file that lies there.
     own = put(proxy.folder / "own.yaml", hostile(marker).replace("touch, ", "bait, "))
-    assert "there is no program bait" in run("doctor", "--offline", "--rules", str(own)).out
+    assert "program not found: bait" in run("doctor", "--offline", "--rules", str(own)).out
     assert not marker.exists()
     # The twin: once it is trusted, it is run.
     assert run("trust", "config/hosts.yaml").status == 0

@@ -104,7 +104,7 @@ def test_it_signs_for_canonical_hosts_alone(host: str) -> None:
 def test_constraints_hold_in_our_own_code_too() -> None:
     authority = Authority.create("one", NOW, Constraints.of([HOST]))
     authority.leaf(HOST, NOW)
-    with pytest.raises(ContentError, match=r"may not sign for other\.example\.com"):
+    with pytest.raises(ContentError, match=r"not permitted to sign for other\.example\.com"):
         authority.leaf("other.example.com", NOW)
 
 

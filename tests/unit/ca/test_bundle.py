@@ -71,7 +71,7 @@ def test_named_files_are_joined(tmp_path: Path) -> None:
             PRIVATE + b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
             "contains a private key",
         ),
-        (PRIVATE + refused("AAA Certificate Services"), "with a published key, which can sign"),
+        (PRIVATE + refused("AAA Certificate Services"), "a published key signs"),
     ],
 )
 def test_a_file_that_is_not_roots_is_refused(content: bytes, message: str, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_warning_is_shown_and_is_no_failure_unless_it_is_to_be_one(capsys: Cap
     write(DOUBTFUL)
     assert main(["check"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("hosts.yaml:3:3: warning: `*.github.io` takes in names")
+    assert said.startswith("hosts.yaml:3:3: warning: `*.github.io` covers names")
     assert said.endswith("ok hosts.yaml: 1 host (1 warning)\n")
     assert main(["check", "--strict"]) == 1
     assert capsys.readouterr().out.endswith("1 warning in hosts.yaml\n")
@@ -120,7 +120,7 @@ def test_a_missing_file_is_status_three(capsys: Captured) -> None:
 
 def test_no_rules_at_all_is_status_three(capsys: Captured) -> None:
     assert main(["check"]) == 3
-    assert "create it with `egress init`" in capsys.readouterr().err
+    assert "create one with `egress init`" in capsys.readouterr().err
 
 
 def test_a_credential_in_a_rule_file_is_found_and_not_shown(capsys: Captured) -> None:

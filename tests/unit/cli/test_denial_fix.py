@@ -122,11 +122,11 @@ def test_a_deny_of_a_preset_is_said_to_belong_to_it() -> None:
         ("GET https://closed.example.com/", "`allow: []` closes the host"),
         ("GET https://old.example.com/", "no allow rule is in force"),
         ("POST https://docs.example.com/", "widen the predicates under docs.example.com"),
-        ("DELETE https://docs.example.com/", "narrow deny#no-delete"),
-        ("get https://docs.example.com/", "ask about GET"),
+        ("DELETE https://docs.example.com/", "narrow or remove deny#no-delete"),
+        ("get https://docs.example.com/", "use GET"),
         ("TRACE https://docs.example.com/", "Egress never forwards this one"),
         ("GET https://docs.example.com/a/../b", "send the path in its plain form"),
-        ("GET https://docs.exampel.com/", "or is it docs.example.com?"),
+        ("GET https://docs.exampel.com/", "did you mean docs.example.com?"),
     ],
 )
 def test_other_denials_say_what_to_do(request_line: str, says: str) -> None:
@@ -153,7 +153,7 @@ def test_a_profile_is_told_what_to_include() -> None:
 def test_a_profile_that_does_not_exist_is_told_the_ones_that_do() -> None:
     rules = with_profile("agents")
     assert advice("GET https://api.example.com/", rules).sentence == (
-        "unknown profile `default`; name one with --profile: agents"
+        "the rules have no profile `default`; choose with --profile: agents"
     )
     assert (
         "did you mean `agents`?" in advice("GET https://api.example.com/", rules, profile="agnets").sentence

@@ -82,8 +82,8 @@ def test_each_check_is_a_line_and_its_fix_stands_below(tmp_path: Path) -> None:
     at = next(n for n, line in enumerate(lines) if line.startswith("  fault    hosts.yaml:4:1  unknown key"))
     assert lines[at + 1].startswith("           fix: ")
     assert lines[-1].startswith("1 fault in ")
-    assert "not asked for until the errors above are fixed" in outcome.out
-    assert "not checked: --offline" in outcome.out
+    assert "not checked until the errors above are fixed" in outcome.out
+    assert "skipped: --offline" in outcome.out
 
 
 def test_programs_get_the_same_as_json(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_package_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
     outcome = run(tmp_path, "--json", env=path_of(tmp_path / "site"))
     found = checks(outcome)
     assert outcome.status == 1
-    assert "cannot be loaded, because of mitmproxy" in found["versions", "egress"]["fact"]
+    assert "cannot be loaded because of mitmproxy" in found["versions", "egress"]["fact"]
     assert found["versions", "h2"]["level"] == "ok"
 
 

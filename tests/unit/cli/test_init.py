@@ -92,7 +92,7 @@ def test_refuses_to_write_rules_that_are_not_sound(capsys: Captured, monkeypatch
     for broken in ("version: 1\nhosts: nonsense\n", "version: 1\ntests: [GET https://a.example/ -> allow]\n"):
         monkeypatch.setattr(init_template, "text", lambda *_, text=broken, **__: text)
         assert main(["init"]) == 1
-        assert "error: what was found does not make sound rules" in capsys.readouterr().err
+        assert "error: the generated rules are not valid" in capsys.readouterr().err
         assert list(Path().iterdir()) == []
 
 

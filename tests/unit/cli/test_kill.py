@@ -37,14 +37,14 @@ def test_what_it_is_can_be_said(kind: str, asked: list[Mapping[str, object]], ca
     assert main(["kill", "x", f"--{kind}"]) == 0
     assert asked == [{"name": "x", "kind": kind, "undo": False}]
     said = capsys.readouterr().out
-    assert said.startswith(f"killed: the {kind} x, 2 connections closed\n")
+    assert said.startswith(f"revoked: the {kind} x, 2 connections closed\n")
     assert "until `egress kill --undo`" in said
 
 
 def test_it_is_given_back(asked: list[Mapping[str, object]], capsys: Captured) -> None:
     assert main(["kill", "--undo", "x"]) == 0
     assert asked == [{"name": "x", "kind": None, "undo": True}]
-    assert capsys.readouterr().out == "given back: the host x\n"
+    assert capsys.readouterr().out == "restored: the host x\n"
     assert main(["kill", "--undo", "free"]) == 0
     assert capsys.readouterr().out == "the host free was not revoked\n"
 

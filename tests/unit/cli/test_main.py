@@ -86,12 +86,12 @@ def test_without_a_command_the_help_is_shown_and_the_status_is_two(capsys: Captu
     ("words", "error"),
     [
         (["chekc"], "error: unknown command `chekc`\nhint: did you mean `check`?\n"),
-        (["x" * 5000], f"error: unknown command `{'x' * 60}`\nhint: known profiles: init, check, "),
+        (["x" * 5000], f"error: unknown command `{'x' * 60}`\nhint: commands: init, check, "),
         (
             ["check", "--jsno"],
             "error: no such option '--jsno'. Did you mean '--json'?\nhint: `egress check --help`",
         ),
-        (["explain", "GET"], "error: missing argument 'URL'\nhint: `egress explain --help` shows how"),
+        (["explain", "GET"], "error: missing argument 'URL'\nhint: `egress explain --help` shows the usage"),
         (["completion", "csh"], "error: invalid value for"),
         (["rules", "shwo"], "error: no such command 'shwo'"),
         (["--nonsense"], "error: no such option '--nonsense'\nhint: `egress --help` shows the usage\n"),

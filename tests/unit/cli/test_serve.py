@@ -89,7 +89,7 @@ RULES = "version: 1\nprofiles:\n  small: {hosts: [a.example.com]}\nhosts:\n  a.e
 @pytest.mark.parametrize(
     ("rules", "said"),
     [
-        (RULES, "there are: small"),
+        (RULES, "known profiles: small"),
         (RULES.replace("profiles:\n  small: {hosts: [a.example.com]}\n", ""), "`profiles:`"),
     ],
 )
@@ -201,4 +201,4 @@ def test_no_width_of_a_terminal_breaks_a_command(capsys: Captured, monkeypatch: 
 @pytest.mark.parametrize(("by_key", "again"), [(True, "Ctrl-C again"), (False, "a second signal")])
 def test_who_waits_is_told_for_what_and_how_long(by_key: bool, again: str, capsys: Captured) -> None:
     _say_waiting(1, 30, by_key)
-    assert capsys.readouterr().out == f"waiting up to 30s for 1 connection; {again} ends it\n"
+    assert capsys.readouterr().out == f"waiting up to 30s for 1 connection; {again} stops at once\n"

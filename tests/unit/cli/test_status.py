@@ -72,7 +72,7 @@ def test_what_is_wrong_is_told_and_is_its_status(monkeypatch: pytest.MonkeyPatch
         "refused since: hosts.yaml:2:1: unknown key",
         "box: no listener; 0 connections",
         "cannot listen on x",
-        "may not sign for new.example.com",
+        "not permitted to sign for new.example.com",
     ):
         assert part in said
 
@@ -110,4 +110,4 @@ def test_an_answer_of_another_shape_breaks_nothing(monkeypatch: pytest.MonkeyPat
 
 def test_without_a_proxy_it_says_where_it_asked(capsys: Captured, tmp_path: Path) -> None:
     assert main(["status", "--runtime-dir", str(tmp_path / ("x" * 100))]) == 3
-    assert "no proxy is running (no" in capsys.readouterr().err
+    assert "no proxy is running" in capsys.readouterr().err

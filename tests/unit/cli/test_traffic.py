@@ -21,7 +21,7 @@ def test_what_could_not_be_taken_in_is_said(tmp_path: Path, capsys: Captured) ->
     assert traffic.gather_traffic(tmp_path, None, "1d", None).lines == 1
     said = capsys.readouterr().err
     assert "1 line of the log could not be read" in said
-    assert "7 refusals more were only counted" in said
+    assert "7 more refusals were counted" in said
 
 
 def test_a_whole_log_is_read_in_silence(tmp_path: Path, capsys: Captured) -> None:

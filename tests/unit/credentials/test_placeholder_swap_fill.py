@@ -99,5 +99,5 @@ def test_refuses_a_colon_in_the_user_of_basic_credentials() -> None:
 def test_a_fill_does_not_show_its_value() -> None:
     shy = Substitution("a", b"hunter2")
     assert "hunter2" not in f"{shy} {shy!r}"
-    with pytest.raises(TypeError, match="must not be pickled or copied: it holds a key"):
+    with pytest.raises(TypeError, match="must not be pickled"):
         pickle.dumps(shy)

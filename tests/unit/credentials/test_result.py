@@ -29,9 +29,9 @@ def test_what_holds_a_secret_does_not_show_it(value: object) -> None:
 @pytest.mark.parametrize("value", SHY)
 def test_what_holds_a_secret_is_not_pickled_or_copied(value: object) -> None:
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        with pytest.raises(TypeError, match="must not be pickled or copied: it holds a key"):
+        with pytest.raises(TypeError, match="must not be pickled or copied"):
             pickle.dumps(value, protocol)
-    with pytest.raises(TypeError, match="must not be pickled or copied: it holds a key"):
+    with pytest.raises(TypeError, match="must not be pickled or copied"):
         copy.deepcopy(value)
 
 

@@ -32,7 +32,7 @@ def test_a_good_one_is_told_with_its_days_and_its_mode(store: AuthorityStore, tm
     made = store.open("default", NOW)
     found = only(authority.check(patient(tmp_path, now=NOW + 5 * DAY_SECONDS)))
     assert found.level is Level.OK
-    assert "360 days" in found.fact
+    assert "360 more days" in found.fact
     assert "0600" in found.fact
     loaded = authority.usable_authority(patient(tmp_path, now=NOW))
     assert loaded is not None

@@ -127,4 +127,4 @@ def test_what_cannot_be_made_is_told_with_where(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "access", lambda *_: False)
     found = looked(tmp_path)
     for name in ("state", "runtime"):
-        needs_care(found[name], Level.FAULT, f"cannot be made in {tmp_path}")
+        needs_care(found[name], Level.FAULT, f"cannot be created in {tmp_path}")

@@ -19,7 +19,7 @@ def test_more_than_fit_is_doubtful(tmp_path: Path) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     asked = min(hard, 1_000_000) if hard != resource.RLIM_INFINITY else 1_000_000
     found = open_files._judged(patient(tmp_path, connections=str(asked)), min(asked, 4096))
-    needs_care(found, Level.WARNING, f"asked for are {asked}")
+    needs_care(found, Level.WARNING, f"requested: {asked}")
 
 
 def test_no_bound_at_all_is_fine(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_warnings_do_not_keep_rules_from_being_used(tmp_path: Path) -> None:
 
 def test_rules_that_allow_nothing_are_a_fault(tmp_path: Path) -> None:
     put(tmp_path / "hosts.yaml", "version: 1\n")
-    needs_care(only(found(tmp_path, "hosts.yaml").diagnoses), Level.FAULT, "name no host")
+    needs_care(only(found(tmp_path, "hosts.yaml").diagnoses), Level.FAULT, "contain no host")
 
 
 def test_a_profile_that_is_not_there_is_a_fault(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ async def test_other_rules_than_those_here_are_doubtful(tmp_path: Path) -> None:
     needs_care(
         bad(await looked(tmp_path, status(tmp_path, rules=rules))),
         Level.WARNING,
-        "others than looked at above: other.yaml",
+        "other rules than checked above: other.yaml",
     )
 
 
@@ -119,7 +119,7 @@ async def test_what_was_killed_is_worth_knowing(tmp_path: Path) -> None:
 
 async def test_one_that_does_not_answer_properly_is_a_fault(tmp_path: Path) -> None:
     def broken() -> Answer:
-        raise UnreadableError("the proxy did not answer: badstatusline", "check its log; if it hangs, kill")
+        raise UnreadableError("the proxy did not answer: badstatusline", "check its log")
 
     found = answering(patient(tmp_path), broken)
     needs_care(
@@ -140,7 +140,7 @@ async def test_one_that_never_answers_is_a_fault_soon(
     found = answering(patient(tmp_path), silent)
     told = only(running_proxy.check(found, await running_proxy.ask(found), None))
     end.set()
-    needs_care(told, Level.FAULT, "has not answered within 0.1 s")
+    needs_care(told, Level.FAULT, "no proxy answered within 0.1 s")
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ async def test_rules_without_secrets_and_no_rules_are_fine(tmp_path: Path) -> No
         ("file:FOLDER/none", "file not found"),
         ("file:FOLDER", "is not a regular file"),
         ("env:NOWHERE", "`env:NOWHERE` is not set in this shell"),
-        ("command:/nowhere/at/all", "there is no program /nowhere/at/all"),
+        ("command:/nowhere/at/all", "program not found: /nowhere/at/all"),
         ("command:/bin/sh -c 'echo tok_A1b2C3d4E5f6G7h8I9j0 >&2; exit 3'", "sh ended with status 3"),
         ("command:/bin/true", "is empty"),
     ],
@@ -85,7 +85,7 @@ async def test_a_value_that_cannot_be_sent_is_a_fault_and_not_shown(tmp_path: Pa
 async def test_a_short_secret_is_a_fault_where_it_would_have_to_be_scrubbed(tmp_path: Path) -> None:
     file = private(tmp_path / "kept/token", "1234567")
     text = rules(f"file:{file}")
-    needs_care(only((await looked(patient(tmp_path, text))).values()), Level.FAULT, "fewer than 8 bytes")
+    needs_care(only((await looked(patient(tmp_path, text))).values()), Level.FAULT, "shorter than 8 bytes")
     unscrubbed = text.replace("allow: all,", "allow: all, scrub: off,")
     assert is_content((await looked(patient(tmp_path, unscrubbed))).values())
 
@@ -100,7 +100,7 @@ async def test_a_variable_is_no_source_in_a_container(tmp_path: Path) -> None:
     [
         (0o644, "is readable by every user"),
         (0o604, "is readable by every user"),
-        (0o660, "written by every user of the group"),
+        (0o660, "writable by every user of the group"),
     ],
 )
 async def test_a_file_that_is_open_is_doubtful(mode: int, said: str, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ async def test_that_its_group_may_read_a_file_is_worth_knowing_where_it_can_get_
         told = tuple(secrets.check(found, await ask(found), NOBODY))
         assert [item.level for item in told] == [Level.OK, Level.NOTE]
         group = grp.getgrgid(file.stat().st_gid).gr_name
-        needs_care(told[1], Level.NOTE, f"read by every user of the group {group}", "0640")
+        needs_care(told[1], Level.NOTE, f"readable by every user of the group {group}", "0640")
         assert told[1].fix == f"`chmod 600 {file}`, unless intended"
         folder.chmod(0o700)
         assert only(secrets.check(found, await ask(found), NOBODY)).level is Level.OK
@@ -184,7 +184,7 @@ async def test_without_a_proxy_it_is_a_fault_that_names_it(tmp_path: Path) -> No
     ],
     ids=[
         "names it",
-        "answers without naming its",
+        "does not say",
         "says it otherwise",
         "of another shape",
         "starts",
@@ -230,7 +230,7 @@ async def test_one_that_is_set_to_nothing_is_a_fault_beside_a_proxy_too(tmp_path
 async def test_without_rules_it_is_told_what_has_to_be_done_first(tmp_path: Path) -> None:
     for until in ("rules are found", "the errors above are fixed"):
         found = replace(patient(tmp_path, None), until=until)
-        assert only((await looked(found)).values()).fact == f"not asked for until {until}"
+        assert only((await looked(found)).values()).fact == f"not checked until {until}"
     assert only((await looked(patient(tmp_path, None))).values()).fact.endswith("rules are found")
 
 
@@ -252,7 +252,7 @@ async def test_a_secret_that_has_ended_is_doubtful(tmp_path: Path) -> None:
     needs_care(
         only((await looked(patient(tmp_path, text))).values()),
         Level.WARNING,
-        "has expired, or the clock is wrong",
+        "expired",
     )
 
 

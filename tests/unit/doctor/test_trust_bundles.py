@@ -56,7 +56,7 @@ def test_the_certificate_alone_is_fine_where_it_is_added(tmp_path: Path, own: Au
     needs_care(
         looked(tmp_path, CURL_CA_BUNDLE=alone),
         Level.WARNING,
-        "other name is: a name that never exists, since an empty",
+        "contains only the authority of the proxy",
     )
 
 

@@ -39,7 +39,7 @@ async def test_what_names_no_host_is_told_as_not_checkable(tmp_path: Path) -> No
     told = by_name(one.diagnosis for one in await probe(found, resolver_of(found)))
     assert is_content(told.values())
     assert "*.static.example.com" in told["patterns"].fact
-    assert "bad; also used for skipped checks." in told["over.example.com:443"].fact
+    assert "not checked" in told["over.example.com:443"].fact
 
 
 async def test_networks_are_told_as_not_checkable(tmp_path: Path) -> None:

@@ -18,6 +18,6 @@ def test_the_first_and_the_last_second_are_read() -> None:
 
 
 def test_what_is_no_certificate_is_refused() -> None:
-    with pytest.raises(ContentError, match="no certificate") as raised:
+    with pytest.raises(ContentError, match="other than a certificate") as raised:
         load(b"0\x03\x02\x01\x01")
     assert raised.value.hint

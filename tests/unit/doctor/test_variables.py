@@ -60,7 +60,7 @@ def test_without_such_commands_it_is_only_worth_knowing(tmp_path: Path) -> None:
 def test_a_variable_that_leads_to_a_proxy_that_does_not_run_is_doubtful(tmp_path: Path) -> None:
     environ = {"HTTPS_PROXY": f"http://any:hunter2-hunter2@{UNUSED}"}
     found = only(variables.check(patient(tmp_path, environ=environ), [UNUSED], []))
-    needs_care(found, Level.WARNING, f"HTTPS_PROXY leads to {UNUSED}", "no proxy runs", "will fail")
+    needs_care(found, Level.WARNING, f"HTTPS_PROXY points to {UNUSED}", "no proxy runs", "will fail")
     assert found.fix == "start the proxy, or `unset HTTPS_PROXY`"
     assert "hunter2" not in str(found)
 
@@ -69,8 +69,8 @@ def test_of_two_places_each_is_told_as_it_is(tmp_path: Path) -> None:
     environ = {"HTTPS_PROXY": f"http://{HERE}", "HTTP_PROXY": f"http://{UNUSED}"}
     good, bad = variables.check(patient(tmp_path, environ=environ), [UNUSED, HERE], [HERE])
     assert good.level is Level.NOTE
-    assert good.fact.startswith("HTTPS_PROXY leads to this very proxy")
-    needs_care(bad, Level.WARNING, "HTTP_PROXY leads to")
+    assert good.fact.startswith("HTTPS_PROXY points to this proxy")
+    needs_care(bad, Level.WARNING, "HTTP_PROXY points to")
 
 
 def test_commands_are_led_in_a_circle_whether_it_runs_or_not(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_a_profile_that_is_there_and_none_at_all_are_fine(text: str, profile: st
 
 
 @pytest.mark.parametrize(
-    ("profile", "hint"), [("smal", "did you mean `small`?"), ("zzz", "there are: small")]
+    ("profile", "hint"), [("smal", "did you mean `small`?"), ("zzz", "known profiles: small")]
 )
 def test_one_that_is_not_there_is_an_error_that_lists_what_is(profile: str, hint: str) -> None:
     with pytest.raises(UsageError, match=f"--profile {profile}: these rules have no such profile") as caught:

@@ -63,6 +63,6 @@ def test_a_file_in_its_place_is_named(check: Callable[[Path], None], tmp_path: P
 
 
 def test_where_none_can_be_made_it_says_so() -> None:
-    with pytest.raises(UnreadableError, match="/proc/egress cannot be made") as caught:
+    with pytest.raises(UnreadableError, match="/proc/egress cannot be created") as caught:
         make_state_dir(Path("/proc/egress"))
     assert "--state-dir" in caught.value.hint

@@ -49,7 +49,7 @@ def test_nothing_is_run_from_the_folder_of_the_proxy(tmp_path: Path, monkeypatch
     """That may be a hostile repository."""
     monkeypatch.chdir(tmp_path)
     script(tmp_path, "echo evil-evil", "get")
-    assert fault(source("get", path=f".:{SYSTEM_PATH}")).message == "there is no program get"
+    assert fault(source("get", path=f".:{SYSTEM_PATH}")).message == "program not found: get"
     assert "is a relative" in fault(source("./get")).message
     assert value(source("pwd", home="/")) == b"/"
 

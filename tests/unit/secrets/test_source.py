@@ -30,10 +30,10 @@ def test_each_scheme_of_this_version_has_its_source(scheme: str, kind: type) -> 
 def test_a_scheme_without_a_source_says_so_and_names_the_cure(scheme: str) -> None:
     """A rule file with such a scheme does not load; the start and the source refuse it all the same."""
     (found,) = unresolvable_secrets([spec("x", scheme, "y")])
-    assert (found.name, found.cause) == ("x", f"this version knows no source `{scheme}:`")
+    assert (found.name, found.cause) == ("x", f"unknown kind of source `{scheme}:`")
     assert "`command:`" in found.cure
     source = sources().of(spec("x", scheme, "y"))
-    with pytest.raises(UnreadableError, match="knows no source"):
+    with pytest.raises(UnreadableError, match="unknown kind of source"):
         source.fetch()
     source.stop()
     assert source.lifetime(60) == (0, 0)

@@ -33,12 +33,14 @@ _PHP_CURL: Final = 'extension_loaded("curl") || dl("curl") || exit(1);'
 _FIREFOX: Final = 'timeout 60 "$(command -v firefox || command -v firefox-esr)"'
 """With a timeout: Firefox waits for ever if it does not trust."""
 
+# Ordered from the most common client to the rarest; the table is printed in this order.
 STACKS: Final = (
     Stack("curl", "curl --version", 'curl -fsS "$URL"', _OWN),
     Stack("wget", "wget --version", 'wget -q -O - "$URL"', _OWN),
     Stack("git", "git --version", 'git ls-remote "$URL.git"', _OWN),
     Stack(
         "openssl",
+        # s_client has no HTTP, so the request is written by hand.
         "openssl version",
         'printf \'GET /%s HTTP/1.1\\r\\nHost: %s\\r\\nConnection: close\\r\\n\\r\\n\' "$NAME" "$AT" |'
         ' openssl s_client -quiet -verify_return_error -connect "$AT" -servername "${AT%:*}"',
@@ -62,6 +64,7 @@ STACKS: Final = (
         """python3 -c 'import sys, httpx; print(httpx.get(sys.argv[1]).text)' "$URL\"""",
         _VARIABLES,
     ),
+    # Index clients ask for a package that does not exist: reaching the server is the result.
     Stack("pip", "python3 -m pip --version", 'python3 -m pip -q download --no-deps -i "$URL/" nothing', _OWN),
     Stack("uv", "uv --version", 'uv pip install --target . --default-index "$URL/" nothing', _VARIABLES),
     Stack(
@@ -83,6 +86,7 @@ STACKS: Final = (
         "java -version 2>&1 | grep version",
         "printf '%s' 'class A { public static void main(String[] a) throws Exception {"
         ' new java.net.URL(a[0]).openStream().transferTo(System.out); } }\' >A.java; java A.java "$URL"',
+        # Single-file programs need a JDK; a JRE alone cannot compile one.
         "leave JAVA_TOOL_OPTIONS as it is; where there is only a JRE, no program could be tried",
     ),
     Stack(

@@ -92,9 +92,11 @@ class StackTrial:
 
     def _tried(self, name: str, stack: Stack) -> StackResult | AbsentStack:
         status, text = self._ran(name, stack, stack.version)
+        # The version command is the test for presence.
         if status:
             return AbsentStack(stack.name)
         _, said = self._ran(name, stack, _IN_A_FOLDER + stack.ask)
+        # The server is the witness: a program's own output could claim anything.
         credentials = self.upstream.seen(_page(stack))
         # The server's view counts, because a client's output can lie or be empty.
         trusts, injected = bool(credentials), f"Bearer {_SECRET}" in credentials

@@ -33,6 +33,7 @@ class TrialUpstream:
         self._lock = threading.Lock()
         self._server = _Server(self)
         tls = _tls(authority, folder / "upstream.pem", now)
+        # Handshakes run in the handler threads, so that a stalled client does not block the server.
         self._server.socket = tls.wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
         )

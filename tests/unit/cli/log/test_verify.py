@@ -128,4 +128,4 @@ def test_with_another_key_both_keys_are_named(place: Path, tmp_path: Path) -> No
     )
     with pytest.raises(UnreadableError, match=f"key not found: {tmp_path / 'none'}") as error:
         run("--dir", str(place), "--key", str(tmp_path / "none"))
-    assert f"beside the log lies {place.parent / 'audit.key'}" in error.value.hint
+    assert f"a key exists beside the log: {place.parent / 'audit.key'}" in error.value.hint

@@ -80,14 +80,14 @@ def test_the_digest_names_the_presets_that_are_used_and_no_others() -> None:
 @pytest.mark.parametrize(
     ("text", "finding"),
     [
-        ("hosts: 3\n", "1:8: this must be a mapping (write write names on the left, their contents below)"),
+        ("hosts: 3\n", "1:8: this must be a mapping (write names on the left, their contents below)"),
         (
             "secrets: []\n",
-            "1:1: this must be a mapping (write write names on the left, their contents below)",
+            "1:1: this must be a mapping (write names on the left, their contents below)",
         ),
         (
             "profiles: x\n",
-            "1:11: this must be a mapping (write write names on the left, their contents below)",
+            "1:11: this must be a mapping (write names on the left, their contents below)",
         ),
         ("deny: {}\n", "1:1: this must be a list (begin each item with `- `)"),
         ("use: x\n", "1:6: this must be a list (begin each item with `- `)"),
