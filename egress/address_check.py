@@ -154,6 +154,7 @@ def _readings(address: Address) -> Iterator[Address]:
     if number >> 112 == _SIX_TO_FOUR_PREFIX:
         yield IPv4Address(number >> 80 & _LOW_32)
     if number >> 96 == _TEREDO_PREFIX:
+        # Teredo carries the address of its server plain, and that of its client inverted (RFC 4380).
         yield IPv4Address(number >> 64 & _LOW_32)
         yield IPv4Address(~number & _LOW_32)
     # With and without the two flag bits of an interface identifier.
@@ -186,6 +187,7 @@ def _network_of(source: OwnSource) -> Network:
 
 # The tables -------------------------------------------------------------------------------------
 
+# The longest spelling of an IPv6 address: six groups in full, and IPv4 at its end.
 _LONGEST_TEXT = 45
 _LOW_32 = 0xFFFF_FFFF
 

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 NAME_MARK: Final = re.compile(r"[!#$%&'*+.^_`|~]")
 """Characters of a header name beside letters, digits and `-`: CGI turns all of them into `_`."""
+# PHP turns `.`, `[` and blanks in a parameter name into `_`.
 _PHP_FOLDING: Final = str.maketrans("_.[ ", "----")
 _BRACKETS: Final = "[]"
 _WIDE_ESCAPE: Final = re.compile(r"%u([0-9a-f]{4})")
@@ -32,6 +33,7 @@ def fold_parameter(name: str) -> str:
     # Each step follows a known parser: %u of ASP.NET, NUL of C, brackets of Rack, marks of PHP.
     name = name.lower()
     if "%u" in name:
+        # Lowered a second time: `%u0041` brings an upper-case letter back.
         name = _WIDE_ESCAPE.sub(lambda found: chr(int(found[1], 16)), name).lower()
     name = name.partition("\0")[0].strip()
     if "]" in name:

@@ -106,6 +106,7 @@ class Secret:
     Only `reveal()` returns the bytes, and a test keeps the list of files that may call it.
     """
 
+    # Slots, so that `vars` and generic dumps of attributes cannot show the value.
     __slots__ = ("_value", "name")
 
     def __init__(self, name: str, value: bytes) -> None:
@@ -181,6 +182,7 @@ class InjectBasic:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
+        # Basic credentials share the slot of a bearer token: both are the Authorization header.
         return _single_slot("header", "authorization")
 
 

@@ -30,7 +30,7 @@ _SEQ = re.compile(rb'\{"seq":([1-9][0-9]{0,17}),')
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """One key for each use. It does not show itself."""
+    """Keys of a log, one for each use. Their text never shows them."""
 
     line: bytes
     head: bytes
@@ -41,6 +41,7 @@ class Keys:
         """Derive them from the key of the log, which has 32 bytes."""
         if len(key) != 32:
             raise ValueError("the key of an audit log has 32 bytes")
+        # Derived, so that the MAC of a head or an anchor is never the MAC of a line.
         return cls(*(hmac.digest(key, b"egress audit " + use, "sha256") for use in USES))
 
     def __repr__(self) -> str:
@@ -102,5 +103,6 @@ def mac_in(tail: bytes) -> bytes | None:
 
 
 def is_authentic(chain: Chain, previous: bytes, line: ParsedLine) -> bool:
-    """Whether the line was made with the key, behind a line with that MAC."""
+    """True if the line was made with the key, behind a line with that MAC."""
+    # In constant time: the line may come from somebody who wants to forge one.
     return hmac.compare_digest(chain.mac_for(previous, line.content), line.mac)

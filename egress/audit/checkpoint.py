@@ -53,6 +53,7 @@ class Checkpoint:
 
 def decode(data: bytes, key: bytes) -> Checkpoint | None:
     """Read a head; None when it was not written with this key."""
+    # The MAC is verified before anything is unpacked: a forged head is never interpreted.
     body, mac = data[:_BODY], data[_BODY:]
     if len(data) != CHECKPOINT_BYTES or not hmac.compare_digest(hmac.digest(key, body, "sha256"), mac):
         return None
@@ -83,6 +84,7 @@ class CheckpointFile:
             replace_file(place, self._sealed(self._written * 2))
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(place, flags, 0o640)
+        # Bytes behind the head would make every later `decode` refuse it.
         if os.fstat(self._descriptor).st_size > CHECKPOINT_BYTES:
             os.ftruncate(self._descriptor, CHECKPOINT_BYTES)
 

@@ -33,6 +33,7 @@ def body(line: LogLine) -> str:
         # Reading it back checks every bound of the schema in one call, quicker than any loop over the fields.
         _DECODERS[type(line)].decode(_ENCODER.encode(line))
     except (msgspec.ValidationError, UnicodeEncodeError):
+        # Rare: only an overlong or malformed value gets here, and every part of the line is cut then.
         fields = _cut(msgspec.to_builtins(line), _type_of(type(line)))
         try:
             msgspec.convert(fields, type(line))
@@ -47,6 +48,7 @@ def escaped(line: LogLine) -> str:
     try:
         data = _ENCODER.encode(line)
     except UnicodeEncodeError:
+        # A lone surrogate has no UTF-8: a byte that is not ASCII sends the line to the slower encoder.
         data = b"\xff"
     if data.isascii() and data.find(_DELETE_BYTE) < 0:
         return data[1:-1].decode("ascii")

@@ -1,4 +1,4 @@
-"""What the proxy tells the audit: plain values, names and numbers only.
+"""Facts that the proxy reports to the audit: plain values, names and numbers only.
 
 Nothing here can hold a secret, a query string, a body or a header value: there is no field for one.
 """
@@ -12,7 +12,7 @@ from egress.types import Identity, Place, RuleRef, value_class
 
 
 class AuditStoppedError(EgressError):
-    """Nothing may be sent now, because it could not be recorded."""
+    """The audit cannot record a request now, so the proxy must not send it."""
 
     code = "audit.stopped"
     exit_status = 3
@@ -22,6 +22,8 @@ class AuditStoppedError(EgressError):
 class Intent:
     """An exchange or a tunnel that is about to send something upstream."""
 
+    # No path and no query: a slot of the in-flight file has 1 KB, and has to tell only which request was
+    # lost.
     request: str
     connection: str
     sandbox: str
@@ -39,6 +41,7 @@ class Ticket:
 
     def __init__(self, slot: int) -> None:
         self.slot = slot
+        # A spent ticket reports nothing more: its slot may already belong to another request.
         self.is_spent = False
 
 
@@ -64,6 +67,8 @@ class ConnectionFacts:
     Empty text where there is nothing to say.
     """
 
+    # Compared by identity (`eq=False`): a cache then finds the facts without hashing nine texts for every
+    # line.
     connection: str
     listener: str
     entry: str
@@ -79,7 +84,7 @@ class ConnectionFacts:
 
 @value_class
 class ExchangeFacts:
-    """What the connections know about an exchange."""
+    """The part of an exchange that its connections know."""
 
     way: ConnectionFacts
     request: str
@@ -106,7 +111,7 @@ class RefusalFacts:
 
 @dataclass(slots=True)
 class AuditCounts:
-    """What was recorded since the start, in numbers."""
+    """Counts of everything recorded since the start."""
 
     exchanges: int = 0
     """Requests, allowed or denied."""

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 MAX_NAME: Final = 256
 """Characters of a name. A host name has at most 253; our own names have fewer."""
+# These bounds keep a line of a hostile sandbox well below the limit at which a reader rejects it.
 MAX_ID: Final = 128
 MAX_RULE: Final = 512
 MAX_REASON: Final = 1000
@@ -27,6 +28,7 @@ CUT_MARK: Final = "\N{HORIZONTAL ELLIPSIS}"
 
 def text(limit: int) -> Meta:
     """A text of at most `limit` characters, and the mark of a cut behind them."""
+    # The mark of a cut comes on top: a reader must accept each text that the writer has cut.
     return Meta(max_length=limit + len(CUT_MARK))
 
 
@@ -65,6 +67,7 @@ Count = Annotated[int, Meta(ge=0, lt=MAX_NUMBER)]
 FACT_KEY: Final = r"[a-z][a-z0-9_.]{0,63}"
 """The form of a name in `facts`, such as `graphql.operation`."""
 
+# `\Z`, because `$` would admit a line end behind the name.
 FactKey = Annotated[str, Meta(pattern=rf"^{FACT_KEY}\Z")]
 Fact = Annotated[str, text(MAX_NAME)] | Annotated[int, Meta(ge=-MAX_NUMBER, lt=MAX_NUMBER)] | bool
 FactMap = Annotated[dict[FactKey, Fact], Meta(max_length=MAX_FACTS)]
@@ -79,6 +82,7 @@ Facts = Annotated[
 
 # Fields that several kinds of lines have ----------------------------------------------------------
 
+# A listener identifies its sandbox: a header is only text that the sandbox chose.
 Sandbox = Annotated[
     Name,
     about(

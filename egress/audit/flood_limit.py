@@ -50,6 +50,7 @@ class RefusalCounter:
             if window is not None:
                 self._close(sandbox, window)
             window = self._windows[sandbox] = _Window(now + (OVER_QUOTA_INTERVAL if is_slow else 1), began)
+        # A slow sandbox is over its quota, or the disk is full: none of its refusals gets a line of its own.
         if window.whole < MAX_SINGLE_REFUSALS and not is_slow:
             window.whole += 1
             return True
@@ -95,6 +96,7 @@ class DailyQuota:
         self._turn(day)
         before = self._spent.get(sandbox, 0)
         self._spent[sandbox] = before + size
+        # True once, when the limit is crossed: the caller writes one line about it and not one per request.
         return before < self.limit <= before + size
 
     def is_spent(self, sandbox: str, day: int) -> bool:

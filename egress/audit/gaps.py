@@ -21,7 +21,7 @@ GAP_MARK = b',"event":"gap",'
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What the first line of a start has to say."""
+    """The difference between the announced and the actual end of a log, told by the first line of a start."""
 
     kind: GapKind
     missing: tuple[int, int] | None = None
@@ -34,12 +34,14 @@ def killed_gap(missing: tuple[int, int] | None, fragment: bytes) -> Gap:
     """The gap of a process that was killed within a write and left these bytes behind its last line."""
     if not fragment:
         return Gap("killed", missing)
+    # The closing mark follows the fragment in the file, so size and digest include it.
     closed = fragment + CLOSING
     return Gap("killed", missing, len(closed), hashlib.sha256(closed).hexdigest())
 
 
 def gap_in(line: ParsedLine) -> Gap | None:
     """The gap that an authentic line tells of; None for every other kind of line."""
+    # Only the start of the line counts: the event stands there, in front of every value of a sandbox.
     if GAP_MARK not in line.content[:120]:
         return None
     found = json.loads(line.content + b"}")
@@ -60,7 +62,7 @@ class Fragment:
         self._digest.update(data)
 
     def is_of(self, gap: Gap | None) -> bool:
-        """Whether this gap accounts for just these bytes."""
+        """True if this gap accounts for exactly these bytes."""
         if gap is None or gap.kind != "killed":
             return False
         return (gap.size, gap.digest) == (self.size, self._digest.hexdigest())

@@ -1,4 +1,4 @@
-"""What is under way, in a small file that is mapped into memory: what a killed process was doing.
+"""Requests under way, in a small file mapped into memory: the next start finds there what a kill cut off.
 
 A slot is taken before anything is sent upstream and freed when the line that records it has been taken
 by the kernel. What was stored in a shared mapping is in the kernel's hands at once, so a kill of the
@@ -50,7 +50,7 @@ MAX_LOOSE_REFUSALS = 0xFFFF
 
 @dataclass(frozen=True, slots=True)
 class LeftoverSlot:
-    """A slot that a process before this one did not free."""
+    """A slot that an earlier process did not free."""
 
     slot: int
     line: int
@@ -74,12 +74,14 @@ class InFlight:
             # Never smaller than before: what was under way must be found.
             self.slots = max(slots, os.fstat(descriptor).st_size // SLOT - 1)
             size = (self.slots + 1) * SLOT
+            # Filled, not only extended: a hole would end the process with SIGBUS on a full disk.
             os.posix_fallocate(descriptor, 0, size)
             self._map = mmap.mmap(descriptor, size)
         finally:
             os.close(descriptor)
         self._words = memoryview(self._map).cast("Q")
         states = self._words[WORDS::WORDS]
+        # A slot that a killed process left is not free: its request still has to be recorded.
         self._free = [slot for slot in range(self.slots, 0, -1) if not states[slot - 1]]
         self._holder: dict[int, str] = {}
         self._shares: Counter[str] = Counter()
@@ -89,7 +91,7 @@ class InFlight:
         return bool(self._free)
 
     def has_share(self, sandbox: str) -> bool:
-        """Whether there is a slot for this sandbox, and enough are left for the others."""
+        """True if this sandbox may take a slot, and enough are left for other sandboxes."""
         return self._shares[sandbox] <= len(self._free) > 0
 
     def take(self, opening: Intent, began: int) -> int:
@@ -108,6 +110,7 @@ class InFlight:
         words[word + LENGTH] = len(text)
         words[word + BEGAN] = max(began, 0)
         words[word + SENT] = 0
+        # The state is stored last: a kill before it leaves a free slot, never a half-written one.
         words[word] = UNRECORDED
         return slot
 
@@ -120,10 +123,10 @@ class InFlight:
         self._words[slot * WORDS] = line
 
     def free(self, slot: int) -> None:
-        """Its line has been taken by the kernel."""
+        """Release a slot, after the kernel has taken its line."""
         self._words[slot * WORDS] = 0
         self._free.append(slot)
-        # Those that a process before this one left belong to nobody here.
+        # Slots left by an earlier process count for no sandbox of this one.
         sandbox = self._holder.pop(slot, None)
         if sandbox is not None:
             self._shares[sandbox] -= 1
@@ -131,7 +134,7 @@ class InFlight:
                 del self._shares[sandbox]
 
     def leftovers(self) -> list[LeftoverSlot]:
-        """What a process before this one did not free."""
+        """The slots that an earlier process did not free."""
         taken = (slot for slot in range(1, self.slots + 1) if self._words[slot * WORDS])
         return [self._read(slot) for slot in taken]
 
@@ -184,7 +187,7 @@ def _short(opening: Intent) -> bytes:
 
 
 def _parsed(text: bytes) -> Intent:
-    """What a slot says. The file has no MAC, so it is read like anything that others may have written."""
+    """Parse the text of a slot. The file has no MAC, so its content is not trusted."""
     try:
         request, connection, sandbox, host, port, method, secrets = json.loads(text)
         names = tuple(str(secret) for secret in secrets)

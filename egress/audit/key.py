@@ -18,6 +18,7 @@ _CURE = "name another with --audit-key or --state-dir, and start a new log"
 
 def read_or_create(path: Path, log: Path) -> bytes:
     """Return the key of the log in the folder `log`; create it if missing. Raises `UnreadableError`."""
+    # Both paths are resolved: a link must not lead back into the folder.
     if path.resolve().is_relative_to(log.resolve()):
         raise UnreadableError(
             f"the key {path} lies in the folder of the log", "keep it where readers of the log have no access"

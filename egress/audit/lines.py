@@ -20,6 +20,7 @@ def exchange(record: ExchangeRecord, facts: ExchangeFacts) -> str:
     who, to, took = record.identity, record.destination, facts.durations
     rule, place = _decided_by(record.rule, record.place)
     listener, entry, connection, address, sni, client_tls, upstream_tls, alpn, upstream_alpn = _way(facts.way)
+    # Exchanges are the most frequent lines: texts that come back are cut once and kept.
     line = schema.ExchangeLine(
         sandbox=name(who.sandbox),
         profile=optional(who.profile),
@@ -57,6 +58,7 @@ def exchange(record: ExchangeRecord, facts: ExchangeFacts) -> str:
         upstream_alpn=upstream_alpn,
         policy=optional(record.policy),
     )
+    # A fact with a field of its own leaves `facts`, so that no value stands twice in a line.
     if record.facts:
         for fact, value in record.facts.items():
             if fact in _OWN_FIELDS:
@@ -77,6 +79,7 @@ def tunnel(value: TunnelFacts) -> str:
     """A tunnel that has ended."""
     rule, place = _decided_by(value.rule, value.place)
     took = value.durations
+    # Tunnels are few, so `body` may check and cut every text; only exchanges cut theirs beforehand.
     return body(
         schema.TunnelLine(
             sandbox=value.identity.sandbox,
@@ -135,6 +138,7 @@ def folded(sandbox: str, code: str, count: int, began: str) -> str:
 def event(kind: str, facts: dict[str, str | int | None]) -> str:
     """Something that happened to the proxy. Raises `ValueError` for a kind or a field not in the schema."""
     known = EVENTS.get(kind, ())
+    # The schema is an allowlist: an unknown field could hold a value that must not be in the log.
     if not known or not facts.keys() <= set(known):
         raise ValueError(
             f"the event {kind!r} with {', '.join(facts) or 'no facts'} is not listed in the schema"
@@ -161,6 +165,7 @@ def lost(opening: Intent, began: str, *, sent: bool) -> str:
             host=opening.host,
             port=opening.port,
             method=opening.method,
+            # The list may come from the in-flight file, which has no MAC, so its length is not trusted.
             secrets=opening.secrets[:MAX_SECRETS],
             began=began,
             sent=sent,

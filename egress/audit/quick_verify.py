@@ -59,6 +59,7 @@ def read_batches(file: BinaryIO) -> Iterator[bytes]:
             return
         end = data.rfind(b"\n") + 1
         if end:
+            # The unfinished rest is read again, as the beginning of the next piece.
             file.seek(start + end)
             yield data[:end]
         else:

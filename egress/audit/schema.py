@@ -62,6 +62,7 @@ from egress.audit.fields import (
 class LogLine(Struct, kw_only=True, gc=False, tag_field="event"):
     """A kind of line: the fields between the time and the MAC."""
 
+    # Every field below has a default: a line of an older version may lack it, and still has to be read.
     examples: ClassVar[dict[str, object]] = {}
     """Values of the example in the reference, where those of the fields do not fit together."""
 
@@ -98,6 +99,7 @@ class ExchangeLine(LogLine, tag="exchange"):
             csv=True,
         ),
     ] = ""
+    # The path ends before the query, which often carries tokens.
     path: Annotated[
         Annotated[str, text(MAX_PATH)],
         about("The canonical path, without the query. Canaries are masked.", "/repos/acme/app", csv=True),
@@ -127,6 +129,7 @@ class ExchangeLine(LogLine, tag="exchange"):
     rule: Rule = None
     place: Place = None
     observed: Observed = False
+    # Secrets appear by name alone: a reader of the log must not be able to use one.
     injected: Annotated[
         tuple[Injected, ...],
         about(
@@ -143,6 +146,7 @@ class ExchangeLine(LogLine, tag="exchange"):
     replaced: Annotated[
         bool, about("Whether a value of the sandbox's own was removed from a slot.", example=True)
     ] = False
+    # An upstream that echoes a secret is named here, without the secret.
     scrubbed: Annotated[
         dict[Name, Count],
         about(
@@ -165,6 +169,7 @@ class ExchangeLine(LogLine, tag="exchange"):
     alpn: Annotated[Name | None, about("The protocol on the sandbox's side.", "http/1.1")] = None
     upstream_alpn: Annotated[Name | None, about("The protocol on the upstream's side.", "http/1.1")] = None
     policy: Policy = None
+    # `UNSET`, not an empty map: a line without facts keeps the bytes that older versions wrote.
     facts: Facts = UNSET
 
 
@@ -195,6 +200,7 @@ class TunnelLine(LogLine, tag="tunnel"):
     port: Port = 0
     address: Address = None
     sni: Sni = None
+    # A denied tunnel never opens, so its line is a refusal.
     verdict: Annotated[Name, about("Always `allow`.", "allow")] = "allow"
     code: Code = ""
     rule: Rule = None
@@ -234,6 +240,7 @@ class RefusalLine(LogLine, tag="refusal"):
     sandbox: Sandbox = ""
     profile: Profile = None
     listener: Listener = ""
+    # Not the shared `Entry`: the value `dns` exists only for refusals.
     entry: Annotated[
         Name, about("As for an exchange, or `dns`; empty where the client named no destination.", "dns")
     ] = ""
@@ -259,6 +266,7 @@ class FoldedLine(LogLine, tag="folded"):
 
     sandbox: Sandbox = ""
     code: Annotated[Name, about("Why they were [refused](refusals.md).", "host.unknown")] = ""
+    # A count, because a flood of refusals must not fill the disk: a full disk stops every sandbox.
     count: Annotated[Count, about("How many were counted.", 980)] = 0
     began: Moment = ""
 
@@ -275,6 +283,7 @@ class LostLine(LogLine, tag="lost"):
     host: Host = ""
     port: Port = 0
     method: Annotated[Name, about("The method; empty for a tunnel.", "GET")] = ""
+    # The names tell the operator which credentials may have reached an upstream before the kill.
     secrets: Annotated[
         Annotated[tuple[Name, ...], Meta(max_length=MAX_SECRETS)],
         about("The names of the secrets that it was to carry.", ("github",)),
@@ -313,6 +322,7 @@ class Reloaded(LogLine, tag="reloaded"):
     """New rules are in force."""
 
     policy: PolicyInForce = None
+    # Both digests, so that a line shows the change without a search for the line before.
     policy_before: Annotated[
         Reason | None, about("The digest of the rules before them.", "0a1b2c3d4e5f6071")
     ] = None
@@ -409,6 +419,7 @@ class GapLine(LogLine, tag="gap"):
     refusals: Annotated[
         Count, about("An upper bound of refusals and dropped lines that are in no line.", 3)
     ] = 0
+    # Size and digest let `verify` accept just the fragment in front of this line, and no other bytes.
     fragment_bytes: Annotated[
         Count,
         about("How many bytes of an incomplete line precede this one; `#` and a line end close it.", 39),
@@ -420,6 +431,7 @@ class GapLine(LogLine, tag="gap"):
             "9ce3e721721e11334169bce283697b63bd56217b3731db09860159ad87adb35f",
         ),
     ] = None
+    # Repeated from the chain, so that this line can be verified although lines before it are missing.
     previous: Previous = ""
 
 
@@ -446,6 +458,7 @@ class PrunedLine(LogLine, tag="pruned"):
             "root",
         ),
     ] = ""
+    # The time of the deletion: the time of the line may be that of a much later start.
     at: Annotated[Name, about("When the last deletion was.", "2026-03-01T09:30:00.000123Z")] = ""
     files: Annotated[Count, about("How many files were deleted.", 3)] = 0
     bytes: Annotated[Count, about("How many bytes they had.", 201_326_592)] = 0

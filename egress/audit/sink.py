@@ -134,10 +134,10 @@ class Sink:
         sink._tell_prunings()
         return sink
 
-    # What the proxy asks ------------------------------------------------------------------------
+    # Questions of the proxy ---------------------------------------------------------------------
 
     def may_work(self, sandbox: str) -> bool:
-        """Whether what this sandbox does can be recorded. A full disk is tried again here."""
+        """True if the requests of this sandbox can be recorded. A full disk is tried again here."""
         if self._writer.trouble is not None:
             self._writer.flush()
             if self._writer.is_stopped(sandbox):
@@ -156,7 +156,7 @@ class Sink:
 
     @property
     def tally(self) -> AuditCounts:
-        """What was recorded since the start, in numbers; a copy."""
+        """A copy of the counts since the start."""
         return replace(self._tally, unrecorded=self._tally.unrecorded + self._writer.lost)
 
     def begin(self, opening: Intent) -> Ticket:
@@ -180,7 +180,7 @@ class Sink:
         if not ticket.is_spent:
             self._in_flight.sent(ticket.slot)
 
-    # What the proxy tells -----------------------------------------------------------------------
+    # Reports of the proxy -----------------------------------------------------------------------
 
     def exchange(self, ticket: Ticket | None, record: ExchangeRecord, facts: ExchangeFacts) -> None:
         """Record an exchange. Raises `ValueError` for a ticket that was spent before."""
@@ -191,7 +191,7 @@ class Sink:
             tally.with_secret += 1
         if record.verdict is Verdict.DENY:
             tally.refused += 1
-        # One without a slot was never sent, whatever the rules said: there can be any number of those.
+        # An exchange without a slot was never sent: a sandbox can make any number, so these may be folded.
         if slot == NO_SLOT and not self._admit(record.identity, record.code):
             return
         try:
@@ -222,7 +222,7 @@ class Sink:
         """Record something that happened to the proxy. Raises `ValueError` for one that `EVENTS` has not."""
         self._writer.add(lines.event(kind, facts))
 
-    # What the proxy's loop calls ----------------------------------------------------------------
+    # Calls from the proxy's loop ----------------------------------------------------------------
 
     def flush(self) -> None:
         """Hand all lines to the kernel. A full disk is not an error here: see `may_work`."""
@@ -251,7 +251,7 @@ class Sink:
             self._writer.add(lines.event("sandbox.stopped", {**facts, "quota": limit}))
 
     def _admit(self, identity: Identity, code: str) -> bool:
-        """Whether a refusal is written by itself; otherwise it has been counted."""
+        """True if a refusal is to be written by itself; otherwise it has been counted."""
         is_slow = self._writer.trouble is not None or self._is_spent(identity.sandbox)
         now = self._clock.monotonic()
         if self._folder.admit(identity.sandbox, code, now, self._stamps.now(), is_slow=is_slow):
@@ -329,9 +329,9 @@ def _report_gap(found: ResumePoint, in_flight: InFlight, writer: Writer) -> None
     in_flight.set_count(FOLDED, 0)
 
 
-# Taking out of the names that a sandbox asked for what nobody is to read in a log.
+# Redaction of names that a sandbox asked for: a name can carry text that must not be read in a log.
 #
-# What that is the audit does not know: it is told by whoever knows what was planted in which sandbox.
+# The audit does not know this text: the caller, who knows which canaries each sandbox has, passes `hide`.
 RedactName = Callable[[str, str], str]
 """Sandbox and text to the text as it may be written."""
 

@@ -35,6 +35,7 @@ class ExtentDigest:
         """Add the next piece. A piece without a line end is an incomplete line until the next piece."""
         self._hash.update(data)
         self._size += len(data)
+        # The digest covers whole lines only: the proxy may be writing the last one right now.
         if data.endswith(b"\n"):
             self._whole = (self._size, self._hash.digest())
 

@@ -50,7 +50,7 @@ GAP_MESSAGES = {
 
 @dataclass(frozen=True, slots=True)
 class LogFault:
-    """One thing that is wrong with a log."""
+    """A fault of a log, with its place."""
 
     file: str
     line: int
@@ -60,7 +60,7 @@ class LogFault:
 
     @property
     def hint(self) -> str:
-        """What to do about it."""
+        """The cure of this kind of fault."""
         return HINTS[self.kind]
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class LogFault:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What came of checking a log."""
+    """The result of a verification."""
 
     lines: int
     files: int
@@ -109,10 +109,12 @@ def _verify(directory: Path, keys: Keys, *, keeps_seen: bool) -> Verification:
     data = checkpoint.read(directory)
     known = checkpoint.decode(data or b"", keys.head)
     there = files.numbers(directory)
+    # A folder without a head and without files is a wrong path, and must not pass for a sound, empty log.
     if data is None and not there:
         raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --dir")
     walk = _Walk(Chain(keys.line), BatchVerifier(keys.line), known)
     first, pruning = _start(walk, directory, keys, there)
+    # A crash during a pruning can leave files before the anchor: they are no part of the log any more.
     there = [number for number in there if number >= first]
     due, seen = first, list[VerifiedExtent]()
     for number in there:
@@ -121,7 +123,9 @@ def _verify(directory: Path, keys: Keys, *, keeps_seen: bool) -> Verification:
         walk.file(directory, number, looking)
         seen += [looking.extent(number)] if looking else []
         due = number + 1
+    # The head names the newest file, so a file deleted from the end of the log is noticed, too.
     walk.missing(due, known.written.file + 1 if known and known.written.seq else due)
+    # No authentic line and no readable head: the key is wrong, rather than every single byte changed.
     if known is None and walk.bad and not walk.lines:
         raise UnreadableError(
             f"the audit log in {directory} was not written with this key", "give the right one with --key"
@@ -144,6 +148,7 @@ def _start(walk: _Walk, directory: Path, keys: Keys, there: list[int]) -> tuple[
     try:
         anchor = files.read_anchor(directory, keys.anchor)
     except ValueError:
+        # A forged anchor could hide deleted files: the walk goes on at the first file, and the fault stays.
         walk.fault(files.ANCHOR, 0, "anchor", "the anchor was changed, or belongs to another log")
         walk.broken = True
         return (there[0] if there else 1), None
@@ -155,6 +160,7 @@ def _start(walk: _Walk, directory: Path, keys: Keys, there: list[int]) -> tuple[
 
 def _end(walk: _Walk, known: Checkpoint | None, directory: Path, keys: Keys) -> None:
     """Compare where the files end with what the head said before, and with what it says now."""
+    # The head is read a second time: lines announced since the first reading are a write in progress.
     now = checkpoint.read(directory)
     later = checkpoint.decode(now or b"", keys.head)
     if known is None or later is None:
@@ -207,6 +213,7 @@ class _Walk:
             for data in read_batches(file):
                 if looking is not None:
                     looking.add(data)
+                # The slow path follows only where the quick one refuses, and gives a fault its line.
                 if not self._quickly(data):
                     for text in split_lines(data):
                         self.number += not self.is_open
@@ -254,14 +261,14 @@ class _Walk:
         return (*self.faults, LogFault(last.file, 0, last.kind, f"there are {self.beyond} faults more"))
 
     def settle(self) -> None:
-        """What is bad stays bad."""
+        """Report the bad lines, for which no gap accounts."""
         for fault in self.bad:
             self.fault(fault.file, fault.line, fault.kind, fault.message)
         self.beyond += self.bad_beyond
         self.forgive()
 
     def forgive(self) -> None:
-        """What is bad is accounted for."""
+        """Clear the bad lines: they are reported or accounted for."""
         self.bad.clear()
         self.bad_beyond = 0
         self.others = ()
@@ -279,7 +286,7 @@ class _Walk:
             self._unknown(text, "foreign", "this is no line of the log, or one that was changed or cut short")
 
     def _is_ours(self, line: ParsedLine) -> bool:
-        """Whether the line was made with the key, behind a line that is not there or was changed."""
+        """True if the line was made with the key, behind a line that is missing or was changed."""
         return any(is_authentic(self.chain, mac, line) for mac in (*self.others, previous_mac_in(line)))
 
     def _guess(self, line: ParsedLine) -> tuple[FaultKind, str]:
@@ -297,6 +304,7 @@ class _Walk:
         if self.bad and self.bad_at == (self.name, self.number):
             return
         self.bad_at = (self.name, self.number)
+        # A writer of the folder could otherwise make the report, and the memory for it, grow without bound.
         if len(self.bad) < MAX_FAULTS:
             self.bad.append(LogFault(self.name, self.number, kind, message))
         else:
@@ -318,6 +326,7 @@ class _Walk:
     def _gap(self, gap: Gap, *, is_next: bool) -> None:
         if gap.kind != "killed":
             self.fault(self.name, self.number, "gap", GAP_MESSAGES[gap.kind])
+        # Size and digest must fit: a gap excuses the fragment that its start found, not bytes added since.
         elif is_next and gap.size and self.fragment.is_of(gap):
             self.forgive()
         elif not self.bad and not self.broken and (gap.size or not is_next):

@@ -133,7 +133,7 @@ class Writer:
         self._waiting += len(CLOSING)
 
     def is_stopped(self, sandbox: str) -> bool:
-        """Whether this sandbox may not work, because its lines could not be written."""
+        """True if this sandbox must not work, because its lines could not be written."""
         trouble = self.trouble
         return trouble is not None and not trouble.stopped.isdisjoint((sandbox, EVERY_SANDBOX))
 
@@ -163,10 +163,11 @@ class Writer:
     # A write ------------------------------------------------------------------------------------
 
     def _write(self) -> bool:
-        """Whether all that waited has been taken."""
+        """Write the waiting lines; True if the kernel took every byte."""
         data = b"".join(self._lines)
         end = self._end(len(data))
         try:
+            # Announced first: after a kill, lines missing up to this end are a gap, and not a cut.
             self._head.announce(end)
             self._append(data)
             self._head.commit(end)
@@ -178,7 +179,7 @@ class Writer:
         return True
 
     def _end(self, further: int) -> LogPosition:
-        """Where the log will end when so many more bytes are written."""
+        """The end of the log after so many more bytes."""
         return LogPosition(self._chain.seq, self._file, self._offset + further, self._chain.mac)
 
     def _append(self, data: bytes) -> None:
@@ -187,6 +188,7 @@ class Writer:
             while done < len(data):
                 done += os.write(self._descriptor, data[done:] if done else data)
         finally:
+            # Bytes taken before an error are in the file: counted here, they are never written twice.
             self._offset += done
             self._waiting -= done
             self._taken(
@@ -230,6 +232,7 @@ class Writer:
             if stops:
                 self.trouble.stopped.add(owner or EVERY_SANDBOX)
         elif stops:
+            # A second failure in a row is not about one large line: the disk is full for every sandbox.
             self.trouble.stopped.add(EVERY_SANDBOX)
         self.trouble.retry_at = now + RETRY_INTERVAL
 
@@ -254,6 +257,7 @@ class Writer:
             descriptor = files.open_to_append(self._directory, self._file + 1)
         except OSError:
             return
+        # The old file is closed only now: while no new one can be opened, lines still have a file.
         os.close(self._descriptor)
         self._descriptor, self._offset = descriptor, 0
         full, self._file = files.name(self._file), self._file + 1
@@ -279,6 +283,7 @@ class Writer:
         """Delete all but the newest files."""
         if len(there) > keep:
             at = self._clock.now_ns()
+            # The same call writes the anchor before a file goes: a deletion always has a record.
             recorded_pruning.delete_files(
                 self._directory, self._keys, there[:-keep], there[-keep], recorded_pruning.PROXY, at
             )

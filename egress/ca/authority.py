@@ -53,6 +53,7 @@ class Authority:
         self.not_before = int(certificate.not_valid_before_utc.timestamp())
         self.not_after = int(certificate.not_valid_after_utc.timestamp())
         self._key = key
+        # Leaves share a key: a new host then costs only a signature, and the key never reaches a file.
         self._leaf_key = issue.new_key()
         self._leaves: OrderedDict[str, Leaf] = OrderedDict()
 
@@ -108,6 +109,7 @@ class Authority:
         leaf = self._leaves.get(host)
         # A cached leaf saves a signature for each handshake.
         if leaf is None or not self._is_fresh(leaf, now):
+            # Checked before signing; a cached leaf passed when it was issued, and ends with its authority.
             self._check(host, now)
             leaf = self._leaves[host] = self._issue(host, now)
             if len(self._leaves) > MAX_LEAVES:

@@ -63,6 +63,7 @@ def merged_bundle(certificate_pem: bytes, private: bytes = b"") -> bytes:
 def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
+            # Bounded: a path that names a device must not fill the memory.
             return file.read(_MAX_FILE_BYTES)
     except OSError as error:
         raise UnreadableError(
@@ -71,6 +72,7 @@ def _read(path: Path) -> bytes:
 
 
 def _checked(path: Path, pem: bytes, cure: str) -> bytes:
+    # The bundle goes into every sandbox, so a key left in the file by mistake would leak.
     if b"PRIVATE KEY-----" in pem:
         raise ContentError(f"{path} contains a private key", "name a file that contains only certificates")
     try:

@@ -45,6 +45,7 @@ class Constraints:
     @classmethod
     def for_policy(cls, policy: Policy, profile: str | None = None) -> Constraints:
         """Permit the names whose TLS the rules open for a sandbox of this profile."""
+        # A constraint has no wildcards, so `*.suffix` permits the suffix and all names below it.
         entries = _intercepted(policy, profile)
         return cls.of(entry.pattern.suffix for entry in entries if entry.pattern is not None)
 
@@ -73,6 +74,7 @@ class Constraints:
 
     def extension(self) -> x509.NameConstraints:
         """Return the extension for the certificate of the authority; it must be marked critical."""
+        # Addresses are excluded as a whole: a list of permitted names restricts only names (RFC 5280).
         every = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
         return x509.NameConstraints(
             permitted_subtrees=[x509.DNSName(name) for name in self.names or (IMPOSSIBLE_NAME,)],
@@ -89,6 +91,7 @@ def _intercepted(policy: Policy, profile: str | None) -> Iterator[Entry]:
     keys: frozenset[str] | None = None
     if policy.profiles is not None:
         chosen = policy.profiles.get(profile or "default")
+        # An unknown profile opens no entry, as in the decision about a request.
         keys = chosen.keys if chosen else frozenset()
     for entry in (*policy.entries.values(), *(network.entry for network in policy.networks)):
         if entry.intercept and entry.ports and (keys is None or entry.key in keys):

@@ -84,6 +84,7 @@ def root_certificate(
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
     )
     if constraints is not None:
+        # Critical: a client that cannot read constraints must refuse the root, not ignore them.
         builder = builder.add_extension(constraints.extension(), critical=True)
     return builder.sign(key, hashes.SHA256())
 
@@ -131,6 +132,7 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
+    # Each certificate gets only the use that it needs: a leaf can sign no further certificate.
     return x509.KeyUsage(
         # Roots sign certificates only, leaves sign handshakes only.
         digital_signature=not signs,

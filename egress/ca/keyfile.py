@@ -44,6 +44,7 @@ def read(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
         raise ContentError(f"{path} contains no certificate authority", _new_one(path)) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ContentError(f"the key in {path} is not a P-256 key", _new_one(path))
+    # A pair that does not match would fail only later, in the TLS handshake of every client.
     if certificate.public_key() != key.public_key():
         raise ContentError(f"key and certificate in {path} do not belong together", _new_one(path))
     if not _is_root(certificate):
@@ -60,6 +61,7 @@ def write(
     """
     try:
         path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        # Checked after mkdir: the folder may be older, and another user could exchange the key in it.
         refuse_others(path.parent, path.parent.lstat(), _ANOTHER_FOLDER, FOLDER_MODE)
         return write_atomically(path, _as_pem(key, certificate), replace=replace)
     except OSError as error:

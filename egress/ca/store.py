@@ -32,7 +32,7 @@ class AuthorityStore:
 
     def path(self, name: str) -> Path:
         """Return the file of an authority; raises `UsageError` for an invalid name."""
-        # The name becomes a file name: no slash and no leading dot may pass.
+        # The name becomes a file name, so it must not lead out of the folder.
         if not _NAME_PATTERN.fullmatch(name):
             raise UsageError(
                 "invalid name of a certificate authority",
@@ -44,6 +44,7 @@ class AuthorityStore:
         """Report whether a file of this name exists. Raises `UnreadableError` if that cannot be seen."""
         path = self.path(name)
         try:
+            # A link that leads nowhere is a fault to report, not a missing authority to create.
             path.lstat()
         except (FileNotFoundError, NotADirectoryError):
             return False

@@ -39,11 +39,13 @@ def write(path: Path, text: str, *, replace: bool, option: str = "--output") -> 
 
 def _refuse_taken(path: Path, *, replace: bool, option: str) -> None:
     try:
+        # A link is replaced and not followed: its target may be any file of this user.
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
     if stat.S_ISDIR(mode):
         raise UnreadableError(f"{path} is a directory", f"name a file inside it with {option}")
+    # Replacing a device or a pipe, such as /dev/null, would remove it for every program.
     if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
         raise UnreadableError(f"{path} is not a regular file", f"name another file with {option}")
     if not replace:

@@ -56,6 +56,7 @@ def show(sandbox: str, state_dir: Path | None, as_json: bool) -> int:
       egress ca show
       egress ca show --json
     """
+    # Only checked: showing must not create a folder.
     store = _store(state_dir, check_state_dir)
     if not store.has(sandbox):
         return _show_none(store, sandbox, as_json=as_json)
@@ -85,7 +86,7 @@ def export(sandbox: str, state_dir: Path | None, bundle: bool, out: Path | None,
     from egress.ca import merged_bundle
     from egress.cli.rulefiles import now
 
-    # A forgotten --out would print the certificate and replace nothing.
+    # Refused, because an ignored --force would hide a forgotten --out.
     if force and out is None:
         raise UsageError("--force replaces a file, but none is named", "add --out FILE")
     store = _store(state_dir, make_state_dir)
@@ -131,7 +132,7 @@ def rotate(
         raise UsageError("--rules and --profile are only used with --constrain", "add --constrain")
     store = _store(state_dir, make_state_dir)
     replaced = store.has(sandbox)
-    # Read first: after the rotation the old certificate is lost.
+    # Read first: the old key and certificate are gone after the rotation.
     before = _fingerprint(store, sandbox) if replaced else ""
     authority = store.rotate(sandbox, now(), _constraints(files, profile) if constrain else None)
     rows = _rows(authority, store)
@@ -172,6 +173,7 @@ def _constraints(files: tuple[Path, ...], profile: str | None) -> Constraints:
     from egress.ca import Constraints
     from egress.cli import rulefiles
 
+    # Constraints are fixed in the certificate, so broken rules must stop here.
     _, policy = rulefiles.policy(files)
     if policy.profiles is not None and (profile or "default") not in policy.profiles:
         raise UsageError("these rules have no such profile", f"profiles: {', '.join(policy.profiles)}")
@@ -213,6 +215,7 @@ def _show_none(store: AuthorityStore, sandbox: str, *, as_json: bool) -> int:
 
 def _show_variables(path: Path, *, bundle: bool) -> None:
     render.line(f"wrote {path}; set it for programs with:")
+    # Without the public roots, a replacing variable would break every other host.
     for variable in (*REPLACING, *ADDING) if bundle else ADDING:
         render.line(f"  {variable}={path}")
     if not bundle:

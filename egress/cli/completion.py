@@ -23,6 +23,7 @@ def completion(shell: str) -> int:
     """
     from click.shell_completion import get_completion_class
 
+    # Lazy: the main module imports this one by name.
     from egress.cli.main import cli
 
     kind = get_completion_class(shell)

@@ -38,6 +38,7 @@ class UrlHost:
 def parse_host(url: str) -> UrlHost | None:
     """Parse an http(s) URL; return None if its host is in any doubt."""
     url = url.strip()
+    # urlsplit drops tabs and line breaks, and could give another host than the tool sees.
     if len(url) > MAX_URL or not url.isprintable():
         return None
     try:
@@ -64,6 +65,7 @@ def _name(text: str) -> str | None:
         name = canonical_host(text)
     except HostError:
         return None
+    # A token in the place of the host would end up in a file that gets committed.
     if "." not in name or name.rpartition(".")[2] in _LOCAL or looks_like_credential(name):
         return None
     return name
@@ -89,6 +91,7 @@ def parse_repository(url: str) -> Repository | None:
         parts = urlsplit(url)
     except ValueError:
         return None
+    # A query or a fragment has no place in a remote, and may carry a token.
     if parts.scheme not in ("https", "http", "ssh", "git") or parts.query or parts.fragment:
         return None
     return _repository(parts.hostname or "", parts.path)

@@ -66,7 +66,7 @@ def _port_fields(head: Head) -> Fields:
 def _literal(asked: DeniedRequest) -> DenialFix:
     if not is_address(asked.head.host):
         return DenialFix("use the name of the host")
-    # Only this single address: a wider network would open neighbours unseen.
+    # A single address and never its network: the narrowest entry that fits.
     bits = 128 if ":" in asked.head.host else 32
     return DenialFix(
         "to allow the address itself, which never gets a secret, add it:",
@@ -86,6 +86,7 @@ def _port(asked: DeniedRequest) -> DenialFix:
 
 def _clear_text(asked: DeniedRequest) -> DenialFix:
     entry = asked.answer.entry
+    # Clear text would show the credential to every hop, so the advice stops here.
     if entry is not None and entry.inject:
         return DenialFix("use https: a host that gets a credential is never opened for clear text")
     ports = sorted({asked.head.port, *(entry.clear_ports if entry else ())})
@@ -117,6 +118,7 @@ def _unknown_profile(asked: DeniedRequest) -> DenialFix:
 
 
 def _method(asked: DeniedRequest) -> DenialFix:
+    # Methods are case sensitive in HTTP, and a server may treat `get` as unknown.
     if asked.head.method.upper() in _METHODS and asked.head.method not in _METHODS:
         return DenialFix(f"methods are upper case: use {asked.head.method.upper()}")
     return DenialFix("use another method: Egress never forwards this one")
@@ -126,7 +128,7 @@ def _denied(asked: DeniedRequest) -> DenialFix:
     rule = asked.answer.decision.rule
     if rule is None:
         return DenialFix("")
-    # A preset's deny cannot be edited in place, so advise to replace the preset.
+    # A deny of a preset has no line in the operator's own file that could be edited.
     if rule.place.via:
         return DenialFix(
             "a deny wins over every allow, and this deny is part of the preset: to avoid it, write your own "
@@ -142,13 +144,14 @@ def _no_rule(asked: DeniedRequest) -> DenialFix:
     # An entry without a list has no place for a new rule; its own predicates must change.
     if [rule.ref.id for rule in entry.allow] == [IMPLICIT_RULE_ID]:
         return DenialFix(f"widen the predicates {_at(entry)}, or add a list of allow rules")
+    # The query is dropped: a value in it may be a token, and the hint gets pasted into a file.
     path = asked.answer.decision.target.partition("?")[0]
     if not _is_its_own_pattern(path):
         return DenialFix(
             f"to allow it, add a rule {_at(entry)}; no pattern in `paths` can match exactly this path"
         )
     fields: Fields = {"id": "new", "methods": [asked.head.method], "paths": [path]}
-    # Without the switch, the loader refuses a pattern with an escaped slash.
+    # Without this field, an encoded slash is refused before any rule is compared.
     if "%2F" in path:
         fields["encoded_slash"] = "data"
     rule = f"- {flow(fields)}"

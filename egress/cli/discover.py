@@ -97,6 +97,7 @@ def _token(service: str, environ: Mapping[str, str], home: Path, dotenv: Iterabl
     for variable in VARIABLES[service]:
         if environ.get(variable):
             return TokenSource(variable, ENVIRONMENT)
+    # Only the file's presence counts: gh itself hands out the token when the proxy asks for it.
     if service == "github" and _is_file(_gh_folder(environ, home) / "hosts.yml"):
         return TokenSource("", GH)
     for variable in VARIABLES[service]:
@@ -117,6 +118,7 @@ def _config_folder(environ: Mapping[str, str], home: Path) -> Path:
 
 def _dotenv_names(text: str) -> tuple[str, ...]:
     """Return keys named like credentials, by a narrow pattern that no line of a value matches."""
+    # Values over several lines may contain text like a key, so the pattern is strict.
     names = (match[1] for line in text.splitlines() if (match := _DOTENV_NAME.match(line.lstrip())))
     return tuple(
         dict.fromkeys(
@@ -188,6 +190,7 @@ def _pip_files(environ: Mapping[str, str], home: Path, etc: Path) -> Iterator[Pa
 
 
 def _pip_urls(text: str) -> Iterator[str]:
+    # Raw, because a percent sign in a password would be read as interpolation.
     parser = configparser.RawConfigParser(strict=False)
     try:
         parser.read_string(text)
@@ -202,6 +205,7 @@ def _pip_urls(text: str) -> Iterator[str]:
 
 def _npm_urls(environ: Mapping[str, str], home: Path, cwd: Path) -> Iterator[Url]:
     for name in sorted(environ):
+        # npm reads these variables in any case.
         if name.lower() == "npm_config_registry" and environ[name]:
             yield environ[name], name, False
     user = Path(
@@ -250,6 +254,7 @@ def _text(path: Path) -> str:
     if not _is_file(path):
         return ""
     try:
+        # Non-blocking, since the file can be replaced by a pipe after the check.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError:

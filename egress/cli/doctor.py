@@ -82,7 +82,7 @@ def doctor(offline: bool, as_json: bool, image: str | None, runtime: str | None,
       egress doctor --json
       egress doctor --image my-agents
     """
-    # The image test shares no check with the rest, so it takes over completely.
+    # Lazy: sandboxes and their engine are of no use to the other checks.
     if image is not None:
         from egress.cli.sandboxes.stacks.image_doctor import examine_image
 
@@ -111,6 +111,7 @@ def _examined(effective: EffectiveSettings, tell: Tell, *, offline: bool) -> Seq
 
     environ, clock = process.read_environment(), SystemClock()
     found = rules.read(effective, process.config_dir(environ), clock.now())
+    # After the rules, which name the variables that hold secrets.
     captured, trouble = _captured(effective.values, found.policy, environ)
     setup = ProxySetup(
         effective=effective,
@@ -138,6 +139,7 @@ def _captured(
     try:
         captured = capture_environment(environ, names, sys.orig_argv, container=values.container)
     except EgressError as error:
+        # Without a restart the secrets stay in the process; at least no check gets to see them.
         captured = CapturedEnvironment(
             {}, {name: text for name, text in environ.items() if name not in names}
         )

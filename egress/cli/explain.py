@@ -66,10 +66,11 @@ def explain(
       egress explain GET https://api.github.com/user
       egress explain POST https://api.github.com/gists
     """
-    # Options are checked before rules are read: a wrong command line needs no rule file.
+    # The command line is checked before any file is read: exit status 2 belongs to it alone.
     where = _url(url)
     moment = rulefiles.now() if at is None else _moment(at)
     _, policy = rulefiles.policy(files)
+    # The proxy decides on raw bytes, so the answer must depend on the same ones.
     target = _on_the_wire(where.target)
     head = Head(method, where.scheme, where.host, where.port, target, _headers(headers), websocket)
     answer = explained(policy, Identity("explain", profile), head, moment)
@@ -101,8 +102,10 @@ def _headers(texts: tuple[str, ...]) -> Headers:
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
             raise UsageError("--header needs NAME: VALUE", "for example --header 'accept: application/json'")
+        # A line break would smuggle in a second header.
         if any(character < " " or character == "\x7f" for character in text):
             raise UsageError("--header contains a control character", "a header is one line of text")
+        # The URL names the host already: a second name could disagree, and no answer would be right.
         if name.strip().lower() == "host":
             raise UsageError("--header cannot name Host", "the URL is the destination")
         if not _TOKEN.fullmatch(name.strip()):
@@ -126,6 +129,7 @@ def _show(method: str, url: str, answer: Explanation, advice: DenialFix) -> None
     render.line("  ", (decision.verdict.upper(), GOOD if decision.allowed else BAD), f"  {_headline(answer)}")
     render.line()
     render.table(list(_facts(answer)), indent=2)
+    # The deciding rule is in the table of facts already.
     others = [item for item in answer.considered if item.ref != decision.rule]
     if others:
         render.line()
@@ -172,6 +176,7 @@ def _consequences(answer: Explanation) -> Iterator[list[Cell]]:
     for item in answer.injected:
         what = "swaps" if item.is_placeholder else "injects"
         yield [what, f"{item.secret} into {', '.join(item.slots)}", (f"from {item.source}", DIM)]
+    # Said outright: a missing line could also mean a missing feature.
     if not answer.injected:
         yield ["injects", "nothing", ""]
     if decision.target:
@@ -197,6 +202,7 @@ def _as_data(answer: Explanation, advice: DenialFix) -> dict[str, object]:
     decision = answer.decision
     # Names are stable for programs; texts may change between versions.
     return {
+        # The decision first, since many scripts read no further; the reasoning and the advice follow.
         "verdict": decision.verdict,
         "code": decision.code,
         "outcome": describe_decision(decision),

@@ -42,14 +42,14 @@ def init(output: Path | None, force: bool, only_print: bool) -> int:
     found = discover.discover(environment.read_environment(), _home(), Path())
     schema = target.parent / SCHEMA
     text = init_template.text(found, with_schema=not only_print or schema.exists())
-    # Checked before anything is written or printed: generated rules must never be wrong.
+    # Checked before anything is written or printed: printed rules get pasted, too.
     _refuse_broken(target, text)
     if only_print:
         render.text(text)
         return 0
     atomic_write.write(target, text, replace=force)
     written = [target]
-    # An existing schema may be newer than this program; it stays.
+    # An existing schema may be of a newer version, or edited: it stays.
     if not schema.exists():
         atomic_write.write(schema, schema_text(), replace=False)
         written.append(schema)

@@ -45,7 +45,7 @@ def kill(name: str, kind: str | None, undo: bool, runtime_dir: Path | None, as_j
     """
     body = {"name": name, "kind": kind, "undo": undo}
     status, answer = ask_proxy("POST", "/kill", body, runtime_dir)
-    # The name fits several kinds, so the user has to choose.
+    # The name fits no kind, or several: guessing in an emergency could revoke the wrong thing.
     if status == 409:
         raise UsageError(str(answer.get("error", "")), str(answer.get("hint", "")))
     if status != 200:

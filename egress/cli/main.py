@@ -57,6 +57,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
+        # Imported on use: completion and `--help` of one command should not wait for all the others.
         command = getattr(importlib.import_module(module), name)
         return command if isinstance(command, click.Command) else None
 
@@ -69,7 +70,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            # Cut first: a very long word must not make matching slow.
+            # Cut first: comparing costs the square of the length, and the word is printed.
             close = difflib.get_close_matches(name[:60], COMMANDS, n=1)
             raise UsageError(
                 f"unknown command `{name[:60]}`",
@@ -103,22 +104,25 @@ def cli(debug: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; raises only with `--debug`."""
-    # Taken out before click parses, so that --debug is allowed after a sub-command, too.
+    # Taken out before click sees it, since click accepts a group's option only before the sub-command.
     words, debug = _take_debug(list(sys.argv[1:] if arguments is None else arguments))
     render.prepare()
     try:
         status = _run(words)
+        # Flushed here, because a failure at the interpreter's exit could not change the status any more.
         render.finish()
     # Expected errors have a message and a hint; others are reported by type only, since their text may hold a
     # secret.
     except EgressError as error:
         return _say(error.message, error.hint, error.exit_status)
     except OSError as error:
+        # Before the general case: a full disk or a closed terminal is no bug to report.
         render.give_up()
         return _say(f"the command failed: {reason_of(error)}", "", 3)
     except Exception as error:
         if debug:
             raise
+        # Only the type: the text of an unknown error may hold the value of a secret.
         name = type(error).__name__
         return _say(f"unexpected error ({name})", "run it again with --debug and report the bug", 1)
     return status
@@ -135,8 +139,10 @@ def _run(words: list[str]) -> int:
     try:
         status = cli.main(args=words, prog_name="egress", standalone_mode=False)
     except click.Abort:
+        # 128 plus SIGINT, as shells report Ctrl-C.
         return 130
     except click.exceptions.NoArgsIsHelpError as error:
+        # A usage error to click, but the message is the whole help text and needs no `error:` in front.
         render.text(f"{error.format_message()}\n", stderr=True)
         return 2
     except click.UsageError as error:

@@ -32,6 +32,7 @@ MAX_MESSAGE = 1000
 
 def printable(text: str) -> str:
     r"""Escape `text` to one harmless line: other characters become `\x1b` or `\u202e`."""
+    # The usual case first: almost no text needs escaping.
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
@@ -63,6 +64,7 @@ def line(*parts: Cell, stderr: bool = False, whole: bool = False) -> None:
 
 def error(message: str, hint: str = "") -> None:
     """Print an error that ends a command. A hint with a command in it stays in one piece."""
+    # Cut at the end, because the cause stands at the start of our messages.
     if len(message) > MAX_MESSAGE:
         message = f"{message[: MAX_MESSAGE - 3]}..."
     line(("error: ", BAD), message, stderr=True)
@@ -124,6 +126,7 @@ def prepare() -> None:
             # Started with the stream closed: output is lost, the exit status is not.
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - lives as long as we do
         elif hasattr(stream, "reconfigure"):
+            # A terminal in an ASCII locale cannot show every name, and must not stop the command.
             stream.reconfigure(errors="backslashreplace")
 
 
@@ -150,6 +153,7 @@ def _failures_of(stream: TextIO) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
+        # Silent, as every program in a pipe ends when its reader has seen enough.
         _let_go(stream)
     except OSError as error:
         _let_go(stream)
@@ -159,6 +163,7 @@ def _failures_of(stream: TextIO) -> Iterator[None]:
 def _let_go(stream: TextIO) -> None:
     """Redirect the stream to /dev/null, so that the interpreter's exit does not fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
+    # The descriptor is replaced, not the object: buffered text still needs a place to go.
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
@@ -178,6 +183,7 @@ def _console(*, stderr: bool = False) -> Console:
     # Imported here, because scripts and pipes never need it.
     from rich.console import Console
 
+    # Markup off: square brackets in a host or a file name would be read as styles.
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
@@ -189,6 +195,7 @@ def _grid(rows: Sequence[Sequence[Part]], indent: int) -> None:
     grid = Table.grid(padding=(0, 2, 0, 0))
     for number in range(max(len(row) for row in rows)):
         column = [row[number][0] for row in rows if number < len(row)]
+        # Folded and not cut: half a host name would be a wrong answer.
         grid.add_column(overflow="fold", no_wrap=all(_is_name(text) for text in column))
     for row in rows:
         grid.add_row(*(Text(text, style) for text, style in row))

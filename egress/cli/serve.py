@@ -47,6 +47,7 @@ CA_FILE = "egress-ca.pem"
 
 def _options(command: Command) -> Command:
     """Add an option for every setting, in the order of the model."""
+    # Decorators apply from the inside out, so the last option is added first.
     for name in reversed(Settings.model_fields):
         command = _option(name)(command)
     return command
@@ -56,6 +57,7 @@ def _option(name: str) -> Callable[[Command], Command]:
     field = Settings.model_fields[name]
     text, default = field.description or "", _default(name)
     if field.annotation is bool:
+        # No default, so that a variable can decide where no flag is given.
         return click.option(f"{flag(name)}/--no-{flag(name)[2:]}", name, default=None, help=text)
     return click.option(
         flag(name),
@@ -93,10 +95,12 @@ def serve(only_settings: bool, as_json: bool, **given: object) -> int:
     if only_settings:
         _show_settings(effective, as_json=as_json)
         return 0
+    # Folders and rules are checked before secrets: a mistake should cost no restart of the process.
     environ = process.read_environment()
     check_state_dir(effective.values.state_dir)
     chosen = choose_rules(effective.values.rules, process.config_dir(environ), Path())
     trust = TrustedFiles(effective.values.state_dir)
+    # Taken before the rules are read, or a change in between would go unnoticed by the watcher.
     seen = _fingerprint(chosen, trust)
     loaded = read_rules(chosen, trust, rulefiles.now())
     if loaded.policy is None:
@@ -123,6 +127,7 @@ def _captured(values: Settings, policy: Policy, environ: Mapping[str, str]) -> C
     captured = capture_environment(
         environ, secret_variables(policy.secrets.values()), sys.orig_argv, container=values.container
     )
+    # After the capture, whose restart would undo it.
     harden()
     return captured
 
@@ -165,11 +170,13 @@ def _announce(ready: ReadyReport, start: StartValues) -> None:
     render.line("  show its status:")
     render.line("    ", (shlex.join(["egress", "status", *_runtime_dir(values)]), BOLD), whole=True)
     render.line(("  stop it with Ctrl-C", DIM))
+    # Flushed at once: a supervisor that reads a pipe waits for this line.
     sys.stdout.flush()
 
 
 def _client_commands(at: ListenAddress, values: Settings) -> Iterator[str]:
     """Yield the commands that a client needs, one per line, to be copied."""
+    # A client cannot dial 0.0.0.0, and this process does not know the address that it can.
     place = f"ADDRESS-OF-THIS-HOST:{at.port}" if ip_address(at.host).is_unspecified else str(at)
     if values.password_file is None:
         yield f"export HTTPS_PROXY=http://{place}"

@@ -30,7 +30,7 @@ def status(runtime_dir: Path | None, as_json: bool) -> int:
       egress status --json
     """
     code, answer = ask_proxy("GET", "/status", None, runtime_dir)
-    # The control socket is open before the status page is.
+    # The control socket opens before the rest of the proxy, and answers 404 until the start is over.
     if code == 404:
         raise UnreadableError("the proxy is still starting", "try again in a moment")
     if code != 200:
@@ -41,6 +41,7 @@ def status(runtime_dir: Path | None, as_json: bool) -> int:
         render.data(dict(answer))
     else:
         _show(answer)
+    # A health check needs no more than the exit status.
     return 0 if answer.get("ready") else 1
 
 

@@ -53,7 +53,7 @@ def trust(
 
 
 def _add(known: TrustedFiles, file: Path) -> None:
-    # Digest first and compare after: the checked text must be the trusted text.
+    # Taken before the check, to notice a file that is swapped while it is read.
     read = digest_of(read_text(file))
     loaded = rulefiles.read([file])[1]
     if loaded.policy is None:
@@ -61,9 +61,11 @@ def _add(known: TrustedFiles, file: Path) -> None:
         raise ContentError(f"{file} has errors and was not trusted", "fix the errors above")
     digest = known.add(file)
     if digest != read:
+        # Undone at once: the text that is trusted now was never checked.
         known.forget(file)
         raise ContentError(f"{file} changed while it was checked, and was not trusted", "read it again")
     policy = loaded.policy
+    # Programs are counted in the summary: they are the reason why trust is asked for.
     commands = sum(spec.scheme == "command" for spec in policy.secrets.values())
     summary = f"{count(len(policy.entries), 'host')}, {count(len(policy.secrets), 'secret')}"
     runs = f", {count(commands, 'program')} to run" if commands else ""

@@ -62,6 +62,7 @@ def ui(
         from egress.ui.listen import listen_on_port, listen_on_socket, serve
     # The web stack is an extra, so plain installations lack it.
     except ModuleNotFoundError:
+        # The page is an extra, since a proxy host should not carry a web framework.
         raise UnreadableError(
             "the review page is not installed", "in a checkout: `make setup`, or pip install '.[ui]'"
         ) from None
@@ -82,12 +83,13 @@ def ui(
         path.unlink(missing_ok=True)
         return 0
     sock = listen_on_port(host, number)
-    # A TCP port is open to every user of the machine, so the page needs a login.
+    # 192 bits: any user of this machine can reach the port and try.
     token = secrets.token_urlsafe(24)
     shown = f"[{host}]" if ":" in host else host
     where = f"{names[0] if names else shown}:{sock.getsockname()[1]}"
     render.line(("open ", GOOD), f"http://{where}/login?token={token}", whole=True)
     render.line(("stop: ", DIM), "Ctrl-C", stderr=True)
+    # Flushed before serving, or the link would stay in the buffer of a pipe.
     render.finish()
     serve(RequestGuard(app, (host, *names), LoginSession(token)), sock)
     return 0

@@ -77,6 +77,7 @@ class Placeholders:
         parts = [head.method, head.host, head.target]
         for header in head.headers:
             parts += header
+        # No placeholder contains a line feed, so none can arise across two parts.
         return bool(self._hits("\n".join(parts)))
 
     def is_in_text(self, text: str) -> bool:
@@ -110,6 +111,7 @@ class Placeholders:
 
     def _hits_in_layer(self, layer: bytes) -> list[int]:
         hits = [index for index, _, _ in self._plain.find_matches_as_indexes(layer.lower())]
+        # Each value has three needles in base64, one for each offset.
         hits += [index // 3 for index, _, _ in self._coded.find_matches_as_indexes(layer)]
         return hits
 

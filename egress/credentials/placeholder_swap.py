@@ -134,8 +134,8 @@ def _mark_after_name(piece: str, value: str, mark: str) -> tuple[str, int]:
 
 
 # In a path or query, a secret is percent-encoded, so that it can neither leave its segment or value nor begin
-# a second one. A header, a cookie and the user of Basic credentials have no such encoding: a value that they
-# cannot carry is refused.
+# a further segment or value. A header, a cookie and the user of Basic credentials have no such encoding: a
+# value that they cannot carry is refused.
 @dataclass(slots=True, repr=False, eq=False)
 class Substitution(Unprintable):
     """The secret behind a mark."""

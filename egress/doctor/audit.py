@@ -60,9 +60,11 @@ def _folder(folder: Path) -> Iterator[Diagnosis]:
 
 
 def _room(there: Path) -> Diagnosis:
+    # f_bavail, because the blocks reserved for root are of no use to the proxy.
     disk = os.statvfs(there)
     free = disk.f_bavail * disk.f_frsize
     text = f"{free / 1024**3:.1f} GiB free on its disk"
+    # A disk can run out of inodes before bytes; some file systems do not count inodes at all.
     if free < NO_SPACE_BYTES or (disk.f_files and not disk.f_favail):
         return fault(
             "room",
@@ -82,7 +84,7 @@ def _log(setup: ProxySetup, folder: Path) -> Iterator[Diagnosis]:
         yield _keyless(place, folder) if there else note("log", "no log yet")
         return
     try:
-        # The key exists, so this only reads and checks it.
+        # The key exists, so no new one is made: only its owner, mode and content are judged.
         known = key.read_or_create(place, folder)
         yield ok("key", f"{place} is readable only by you")
         if there:

@@ -24,6 +24,7 @@ def usable_authority(setup: ProxySetup) -> Authority | None:
     """Return the authority of the sandbox; None if a proxy would not start with it."""
     store = _store(setup)
     try:
+        # Opening would create a missing authority, so ask first.
         return _opened(setup, store) if store.has(setup.values.sandbox) else None
     except EgressError:
         return None
@@ -39,7 +40,7 @@ def check(setup: ProxySetup) -> Iterator[Diagnosis]:
             yield note(name, f"none yet: the first start creates it in {store.directory}")
     except EgressError as error:
         yield from_error(name, error)
-    # Other sandboxes only matter if they are broken.
+    # Loaded and not opened: the settings of the other sandboxes are unknown here.
     for other in store.names():
         if other == name:
             continue

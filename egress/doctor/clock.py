@@ -46,6 +46,7 @@ def _past(now: int, moments: Iterable[tuple[int, str]]) -> Diagnosis:
     ahead = [(moment, event) for moment, event in moments if moment > now]
     if not ahead:
         return ok("time", f"{_text(now)}, later than everything made here")
+    # The latest moment shows best by how much the clock is wrong.
     moment, event = max(ahead)
     return fault("time", f"the clock says {_text(now)}, but {event} at {_text(moment)}", FIX)
 
@@ -55,7 +56,7 @@ def _upstreams(now: int, reached: Sequence[ProbeResult]) -> Diagnosis:
     early = [one for one in reached if one.misfit == "early"]
     late = [one for one in reached if one.misfit == "late"]
     for found, what in ((early, "are not valid yet"), (late, "have expired")):
-        # A single valid certificate clears the clock.
+        # A single fitting certificate clears the clock: the others are wrong themselves.
         if len(found) >= MIN_SUSPECT_UPSTREAMS and not fitting:
             return fault(
                 "upstreams", f"by this clock, the certificates of all {len(found)} upstreams {what}", FIX

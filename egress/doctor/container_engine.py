@@ -24,6 +24,7 @@ ANSWER_TIMEOUT: Final = 2.0
 
 _SOCKET: Final = "docker.sock"
 _MAX_ANSWER_BYTES: Final = 256 * 1024
+# Bounded, because the answer of another program is printed.
 _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})[\w.+~-]{0,40}", re.ASCII)
 
 
@@ -57,6 +58,7 @@ def _first(places: Sequence[Path]) -> Diagnosis:
 
 def judged(place: Path, answer: Mapping[str, object]) -> Diagnosis:
     """Judge an engine by its own description."""
+    # Podman answers in Docker's API, but counts its versions differently.
     parts = answer.get("Components")
     names = [part.get("Name") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
     match = _VERSION.fullmatch(str(answer.get("Version")))
@@ -65,6 +67,7 @@ def judged(place: Path, answer: Mapping[str, object]) -> Diagnosis:
         return note("docker", f"Podman answers at {place}; its version is not checked")
     if match is None:
         return warning("docker", f"{place} answers without naming its version", "see `docker version`")
+    # AF_VSOCK reaches the hypervisor past all network rules; newer default profiles forbid it.
     if int(match[1]) < MIN_ENGINE_VERSION:
         return warning(
             "docker",

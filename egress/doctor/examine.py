@@ -47,7 +47,7 @@ async def examine(
     `beforehand` holds known results by group name; the results about the rules are all passed this way.
     """
     checks = Checks(setup, offline=offline)
-    # Before any other check is reported: every text passes through it.
+    # Before any output: a fact can quote an error, and the error might quote a value.
     redactor = await checks.redactor()
     groups: list[DiagnosisGroup] = []
     for name, look in checks.all().items():
@@ -64,7 +64,7 @@ class Checks:
         """Start the slow parts. Must be called inside a running loop."""
         self._setup = setup
         self._resolver = upstreams.resolver_of(setup)
-        # Slow checks start at once and run while the fast ones are printed.
+        # Tasks and not calls: sources, proxy and upstreams are slow, and independent of each other.
         self._asked = asyncio.create_task(secrets.ask(setup))
         self._running = asyncio.create_task(running_proxy.ask(setup))
         reach = _nothing() if offline else upstreams.probe(setup, self._resolver)
@@ -74,6 +74,7 @@ class Checks:
     def all(self) -> Mapping[str, Check]:
         """Return every group by name, in the order of the report."""
         return {
+            # Versions first: a flawed package can explain many later faults.
             "versions": self._versions,
             "variables": self._variables,
             "rules": self._rules,
@@ -94,6 +95,7 @@ class Checks:
     async def redactor(self) -> Redactor:
         """Return a processor that masks every known value of a secret."""
         await asyncio.wait([self._asked])
+        # A crash must not unmask the report: values from the environment are still known.
         is_broken = self._asked.exception() is not None
         found = secrets.needles(self._setup.captured, () if is_broken else self._asked.result())
         return Redactor(lambda: found)
@@ -107,6 +109,7 @@ class Checks:
         return variables.check(self._setup, open_at, heard_at)
 
     async def _rules(self) -> Iterable[Diagnosis]:
+        # Results come through `beforehand`: without having read the rules, no check could start.
         return ()
 
     async def _secrets(self) -> Iterable[Diagnosis]:

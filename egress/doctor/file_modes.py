@@ -23,6 +23,7 @@ def may_write(path: Path) -> bool:
 
 def group_may_enter(path: Path, group: int) -> bool:
     """Report whether all parent folders admit the users of this group. Raises `OSError`."""
+    # Resolved, because a link is reached through the folders of its target.
     folders = (parent.stat() for parent in path.resolve().parents)
     return all(found.st_mode & (stat.S_IXGRP if found.st_gid == group else stat.S_IXOTH) for found in folders)
 

@@ -46,6 +46,7 @@ def _state(folder: Path) -> Diagnosis:
 
 
 def _runtime(folder: Path) -> Diagnosis:
+    # The kernel limits the path of a unix socket to about 100 bytes.
     if is_path_too_long(folder / CONTROL_SOCKET):
         return fault(
             "runtime",
@@ -53,6 +54,7 @@ def _runtime(folder: Path) -> Diagnosis:
             "name a shorter folder with --runtime-dir",
         )
     try:
+        # A link could lead to a folder that another user controls, so it is not followed.
         status = folder.lstat()
     except FileNotFoundError:
         return _missing("runtime", folder, "--runtime-dir")
@@ -61,6 +63,7 @@ def _runtime(folder: Path) -> Diagnosis:
     # lstat and owner together: a link of another user must not pass.
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return fault("runtime", f"{folder} is not your own folder", "name another with --runtime-dir")
+    # Only a warning: the next start closes the folder.
     if status.st_mode & _OTHERS:
         return warning(
             "runtime",
@@ -87,6 +90,7 @@ def _trusted(folder: Path) -> Iterator[Diagnosis]:
     except EgressError as error:
         yield from_error("trusted files", error)
         return
+    # An empty list is usual: only rules found in a working folder need trust.
     if known:
         yield ok("trusted files", f"{len(known)} in a list that only you can write")
 

@@ -24,6 +24,7 @@ async def shake(sock: socket.socket, tls: SSL.Connection) -> None:
     loop = asyncio.get_running_loop()
     while True:
         try:
+            # OpenSSL works on memory here, and asks for bytes that only the socket can deliver.
             tls.do_handshake()
         except SSL.WantReadError:
             pass
@@ -36,6 +37,7 @@ async def shake(sock: socket.socket, tls: SSL.Connection) -> None:
             await _flush(sock, tls)
             return
         await _flush(sock, tls)
+        # No timeout of its own: the caller limits the whole probe.
         data = await loop.sock_recv(sock, _CHUNK)
         if not data:
             raise HandshakeError("the upstream closed the connection during the TLS handshake")

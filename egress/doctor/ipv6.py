@@ -25,6 +25,7 @@ MAX_HOSTS: Final = 4
 
 async def check(setup: ProxySetup, resolver: NameResolver, reached: Sequence[ProbeResult]) -> list[Diagnosis]:
     """Check the hosts that answered."""
+    # Hosts that do not answer at all would be blamed on IPv6.
     answering = {one.diagnosis.name for one in reached if one.diagnosis.level is Level.OK}
     if not answering:
         return []
@@ -39,7 +40,7 @@ async def check(setup: ProxySetup, resolver: NameResolver, reached: Sequence[Pro
         return [note("IPv6", "not tried: no answering host has addresses of both families")]
     tried = await asyncio.gather(*(_connects(setup, resolver, *one) for one in found))
     names = [target.destination.host for target, _ in found]
-    # A single working host proves that the route exists.
+    # A single connection proves the route: the other hosts may have broken IPv6 of their own.
     if any(tried):
         working = [name for name, works in zip(names, tried, strict=True) if works]
         return [ok("IPv6", f"connects to {list_some(working)}")]
@@ -69,6 +70,7 @@ async def _sixes(target: ProbeTarget, resolver: NameResolver) -> tuple[str, ...]
 async def _connects(
     setup: ProxySetup, resolver: NameResolver, target: ProbeTarget, sixes: tuple[str, ...]
 ) -> bool:
+    # A resolver that knows only IPv6 addresses binds the dialer to this family.
     dialer = dialer_of(setup, FixedResolver({target.destination.host: sixes}, resolver))
     end = setup.clock.monotonic() + CONNECT_TIMEOUT
     try:

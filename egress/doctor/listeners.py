@@ -44,7 +44,7 @@ def _wanted(setup: ProxySetup) -> Iterator[tuple[Kind, ListenAddress]]:
     for at in values.listen:
         yield "proxy", at
     for address in values.transparent:
-        # Transparent listeners need a port for each destination port of the rules.
+        # Transparent listeners take the ports that the rules open: without rules none is known.
         for port in sorted(ports_of(policy)) if policy else ():
             yield "transparent", ListenAddress(str(address), port)
     for at in values.dns:
@@ -55,7 +55,7 @@ async def _at(kind: Kind, at: ListenAddress, values: Settings, running: RunningP
     name = f"{kind} {at}"
     if not at.port:
         return ok(name, "the kernel picks a port")
-    # Opening it again would fail, and is not needed.
+    # Opening would fail and prove little: the proxy itself holds the port.
     if str(at) in running.open_at:
         return ok(name, "used by the running proxy")
     door = ClosedIngress()
@@ -92,6 +92,7 @@ class ClosedIngress:
 
 def _read(text: str) -> ListenAddress | None:
     """Parse an address of the status; None for any other text."""
+    # Split from the right, because an IPv6 address contains colons itself.
     host, _, port = text.rpartition(":")
     try:
         return ListenAddress(str(ip_address(host.strip("[]"))), int(port))

@@ -23,6 +23,7 @@ class ProxySetup:
     effective: EffectiveSettings
     policy: Policy | None
     """The rules of the proxy; None if it would not start with them."""
+    # Kept out of the repr: no traceback may show the value of a secret.
     captured: CapturedEnvironment = field(repr=False)
     """The environment, with the values of `env:` secrets separated."""
     clock: Clock

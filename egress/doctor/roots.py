@@ -37,7 +37,7 @@ def check(setup: ProxySetup) -> Iterator[Diagnosis]:
 
 def _public(now: int) -> Iterator[Diagnosis]:
     place, package = Path(certifi.where()).resolve(), Path(certifi.__file__).resolve().parent
-    # Distributions patch certifi to return the system's bundle.
+    # Some distributions patch `certifi.where()` to return the system's own file.
     if not place.is_relative_to(package):
         yield fault(
             "certifi",
@@ -49,6 +49,7 @@ def _public(now: int) -> Iterator[Diagnosis]:
     except EgressError as error:
         yield from_error("public roots", error)
         return
+    # The version of certifi is its release day, so the age is known without a network.
     released = made_at(certifi.__version__)
     age = (now - released) // DAY_SECONDS if released is not None else -1
     if age * DAY_SECONDS > MAX_ROOTS_AGE:
@@ -65,7 +66,7 @@ def _private(path: Path, now: int) -> Diagnosis:
         found = [validity(load(der)) for der in certificates(private_roots([path]))]
     except EgressError as error:
         return from_error(name, error)
-    # Every certificate must be valid at once, so the narrowest range counts.
+    # The narrowest validity counts: an upstream may need any of the certificates.
     begins, ends = max(first for first, _ in found), min(last for _, last in found)
     if ends <= now:
         return warning(name, f"a certificate in it expired on {_day(ends)}", "replace it by the new one")

@@ -70,6 +70,7 @@ def read(effective: EffectiveSettings, config: Path, now: int) -> RulesReport:
     if loaded.policy is None:
         return RulesReport(None, tuple(found), UNTIL_CORRECTED)
     try:
+        # An unknown profile stops the start, so further checks would judge rules that never run.
         check_profile(loaded.policy, values.profile)
     except EgressError as error:
         return RulesReport(None, (*found, from_error("profile", error)), UNTIL_CORRECTED)
@@ -98,6 +99,7 @@ def _summary(policy: Policy) -> str:
 
 
 def _findings(chosen: RuleSource, loaded: LoadResult) -> Iterator[Diagnosis]:
+    # Errors first, each severity with its own limit, so that warnings cannot push errors out.
     for severity, level in ((Severity.ERROR, Level.FAULT), (Severity.WARNING, Level.WARNING)):
         found = [finding for finding in loaded.findings if finding.severity is severity]
         yield from (_finding(finding, level) for finding in found[:MAX_SHOWN_FINDINGS])
@@ -115,6 +117,7 @@ def _finding(finding: Finding, level: Level) -> Diagnosis:
 
 def _modes(files: tuple[Path, ...]) -> Iterator[Diagnosis]:
     """Report rule files that other users can write: they could redirect credentials."""
+    # Folders count, too: a writable folder lets any user replace the file in it.
     for path in dict.fromkeys([*files, *(file.parent for file in files)]):
         name = printable_path(path.absolute())
         # A file that cannot be inspected is reported by the reader.

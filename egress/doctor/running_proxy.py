@@ -56,6 +56,7 @@ class RunningProxy:
     def has(self, variable: str) -> bool | None:
         """Report whether it was started with a variable of its rules; None if the status lacks it."""
         said = _map(_map(self.answer.get("rules")).get("variables")).get(variable)
+        # A proxy of an older version does not report variables: absence is no answer.
         return None if said not in ("set", "not set") else said == "set"
 
 
@@ -65,6 +66,7 @@ async def ask(setup: ProxySetup) -> RunningProxy:
         async with asyncio.timeout(ANSWER_TIMEOUT):
             code, answer = await run_in_thread(setup.ask)
     except TimeoutError:
+        # A silent socket is no missing proxy: a hanging process still holds its ports.
         silent = UnreadableError(
             f"the control socket exists, but no proxy answered within {ANSWER_TIMEOUT:g} s",
             "check its log; if it hangs, kill and restart it",
@@ -103,7 +105,7 @@ def _process(answer: Mapping[str, object]) -> Iterator[Diagnosis]:
             f"not ready: {problems} ({who})",
             "check its log; `egress status` shows the current state",
         )
-    # An upgraded package has no effect on a process that still runs.
+    # An upgrade replaces the files, but not the process that runs.
     if answer.get("version") != __version__:
         yield warning(
             "version", f"it runs {answer.get('version')}, but {__version__} is installed", "restart it"
@@ -146,6 +148,7 @@ def _sandboxes(
                 f"its authority is not permitted to sign for {list_some(lacks)}",
                 "its log shows the command to replace it",
             )
+        # Only the authority of the sandbox in the settings was opened, so no other can be compared.
         is_kept = box.get("name") == setup.values.sandbox and authority is not None
         if is_kept and authority is not None and box.get("authority") != authority.fingerprint:
             yield warning(name, "it signs with another authority than the one on disk", "restart the proxy")

@@ -104,6 +104,7 @@ def _key(spec: SecretSpec) -> Key:
 
 async def _all(sources: dict[Key, SecretSource], clock: Clock) -> dict[Key, Answer]:
     tasks = {key: asyncio.create_task(_one(source, clock)) for key, source in sources.items()}
+    # asyncio.wait refuses an empty set.
     if tasks:
         await asyncio.wait(tasks.values(), timeout=SOURCES_TIMEOUT)
     silent = UnreadableError(
@@ -159,6 +160,7 @@ def _unset(spec: SecretSpec, running: RunningProxy) -> Diagnosis:
     change = "for a value that changes use `file:` or `command:`"
     if not running.is_there:
         return fault(spec.name, fact, f"set {name} where the proxy is started; {change}")
+    # The running proxy may use other rules; its variables then prove little.
     if running.secrets is not None and spec.name not in running.secrets:
         fact = f"{fact}, and the rules of the running proxy have no such secret"
         return fault(spec.name, fact, f"set {name}, and restart the proxy; {change}")
@@ -186,6 +188,7 @@ def _judged(one: SecretProbe, now: int, *, is_unscrubbed: bool) -> Diagnosis:
         # Some messages begin with the kind of the source themselves.
         message = one.fault.message.removeprefix(f"`{spec.scheme}:` ")
         return fault(spec.name, f"{source} {message}", one.fault.hint or f"see {spec.place}")
+    # Scrubbing a short value would mask ordinary text, so the proxy does not use such a secret.
     if one.value is not None and one.value.is_short and not is_unscrubbed:
         return fault(
             spec.name,
@@ -215,6 +218,7 @@ def _modes(setup: ProxySetup, spec: SecretSpec) -> Iterator[Diagnosis]:
             # Reported by the source already; closing a folder would be no cure.
             return
         yield from _readers(spec.name, path, status)
+        # A writable folder is enough to replace the file, regardless of its own mode.
         if may_write(path.parent):
             yield warning(
                 spec.name,

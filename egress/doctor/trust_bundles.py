@@ -68,6 +68,7 @@ def check(setup: ProxySetup, authority: Authority | None, *, is_led_here: bool) 
 
 def _named(setup: ProxySetup) -> Iterator[NamedBundle]:
     """Yield every file once, in the order of the variables."""
+    # Most setups name the same bundle in several variables: a single report is enough.
     names: dict[str, list[str]] = {}
     for name in (*setup.replacing, *setup.adding):
         if text := setup.environ.get(name):
@@ -80,6 +81,7 @@ def _judged(
     setup: ProxySetup, named: NamedBundle, authority: Authority | None, *, is_led_here: bool
 ) -> Diagnosis:
     name, path = named.name, named.path
+    # `requests` accepts a folder of certificates, too: unusual, but no mistake.
     with suppress(OSError):
         if path.is_dir():
             return note(name, f"{path} is a folder, which is not checked")
@@ -87,12 +89,14 @@ def _judged(
         found = list(certificates(private_roots([path])))
     except EgressError as error:
         return warning(name, error.message, f"name a valid bundle: `{_EXPORT} --out FILE` creates one")
+    # Compare bytes: the authorities of other proxies have similar names.
     ours = authority.certificate.public_bytes(Encoding.DER) if authority else None
     # Our authority first: a bundle may hold old ones of other proxies beside it.
     if ours in found:
         return _ours(named, len(found), int(setup.clock.now() - path.stat().st_mtime))
     if any(is_of_a_proxy(der) for der in found):
         return warning(name, f"{path} contains the authority of another proxy, or an old one", named.renewal)
+    # Elsewhere such a bundle is right: most shells have no business with the proxy.
     if is_led_here:
         return warning(
             name,
@@ -104,7 +108,7 @@ def _judged(
 
 def _ours(named: NamedBundle, count: int, age: int) -> Diagnosis:
     """Judge a bundle that contains the authority of the proxy."""
-    # Alone it is fine for variables that add, but not for those that replace.
+    # Easily made by `egress ca export` without `--bundle`.
     if count == 1 and named.replaces:
         fact = f"{named.path} contains only the authority of the proxy: no public host is trusted"
         return warning(named.name, fact, named.renewal)

@@ -84,6 +84,7 @@ async def probe(setup: ProxySetup, resolver: NameResolver) -> tuple[ProbeResult,
         upstream = UpstreamContexts(trusted_roots(setup.values.upstream_ca))
     except EgressError as error:
         return (ProbeResult(from_error("upstreams", error)),)
+    # Bounded, so that a long rule file does not look like a port scan.
     dialer, places = dialer_of(setup, resolver), asyncio.Semaphore(MAX_CONCURRENT_PROBES)
 
     async def one(target: ProbeTarget) -> ProbeResult:
@@ -159,15 +160,17 @@ def _decided(setup: ProxySetup, host: str, port: int, scheme: str) -> HostDecisi
 async def _reached(
     setup: ProxySetup, target: ProbeTarget, dialer: Dialer, upstream: UpstreamContexts
 ) -> ProbeResult:
+    # A single deadline for all steps: a slow resolver leaves less time for the handshake.
     end = setup.clock.monotonic() + PROBE_TIMEOUT
     try:
         connected = await dialer.connect(target.destination, target.decision, deadline=end)
     except DialError as error:
         return ProbeResult(from_error(target.name, error, fix=_UNREACHABLE))
     with connected.socket:
+        # Clear text has no handshake, and a request is more than a probe may send.
         if target.destination.scheme == "http":
             return ProbeResult(ok(target.name, f"answers in clear text at {connected.address}"))
-        # Clients verify a tunnelled host themselves, so a TCP connection is all the proxy makes.
+        # A tunnel is never decrypted, so verifying the upstream is up to the client.
         if not target.decision.intercept:
             return ProbeResult(
                 ok(target.name, f"answers at {connected.address}; clients verify it themselves")
@@ -198,6 +201,7 @@ async def _proven(
                 _UNREACHABLE,
             )
         )
+    # Checked again after the handshake: a library that fails open must not pass as verified.
     certificate = tls.get_peer_certificate()
     if certificate is None or not is_verified(tls):
         return ProbeResult(fault(target.name, "the upstream was not verified", "please report this bug"))
@@ -216,7 +220,7 @@ def _alpn(target: ProbeTarget) -> tuple[bytes, ...]:
 
 def _refused(target: ProbeTarget, tls: SSL.Connection, pins: Pins | None, why: str) -> ProbeResult:
     """Describe a failed handshake: in OpenSSL's words if verification failed, else in ours."""
-    # Pins are checked after the chain, so this is the more specific cause.
+    # Before OpenSSL's reason, which does not mention pins.
     if pins is not None and pins.failed:
         fact = "no key in the verified chain of the upstream is pinned for it"
         return ProbeResult(fault(target.name, fact, "find out why it changed, then pass its new `--pin`"))

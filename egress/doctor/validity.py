@@ -31,4 +31,5 @@ def validity(certificate: crypto.X509) -> tuple[int, int]:
 
 
 def _seconds(text: bytes | None) -> int:
+    # pyOpenSSL returns the text form of ASN.1 GENERALIZEDTIME, always in UTC.
     return int(datetime.strptime((text or b"").decode("ascii"), _FORM).replace(tzinfo=UTC).timestamp())

@@ -71,6 +71,7 @@ def _unknown(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
 
 def _circle(setup: ProxySetup, open_at: Collection[ListenAddress]) -> Iterator[Diagnosis]:
     """Report commands that would fetch a secret through the proxy that waits for the secret."""
+    # A deadlock: the proxy waits for the command, and the command for the proxy.
     leading = _leading(setup.environ, open_at)
     secrets = setup.policy.secrets.values() if setup.policy else ()
     waiting = sorted(spec.name for spec in secrets if spec.scheme == "command")
@@ -132,7 +133,7 @@ def is_led_here(environ: Mapping[str, str], open_at: Iterable[ListenAddress]) ->
 def leads_to(url: str, at: ListenAddress) -> bool:
     """Report whether the value of a proxy variable names this listener."""
     try:
-        # Many programs accept HOST:PORT without a scheme.
+        # curl and others accept an address without a scheme, and take it for http.
         parts = urlsplit(url if "://" in url else f"http://{url}")
         host, port = parts.hostname or "", parts.port
     except ValueError:
@@ -147,4 +148,5 @@ def leads_to(url: str, at: ListenAddress) -> bool:
         dialled = ip_address(host)
     except ValueError:
         return False
+    # A proxy that listens on the unspecified address is found on loopback, too.
     return dialled == listening or (dialled.is_loopback and listening.is_unspecified)

@@ -51,10 +51,12 @@ FLOORS: Final = (
 )
 CARRIES_A_KEY: Final = (12, 3)
 """The first release of mitmproxy that ships the key of a public authority."""
+# mitmproxy changes its internals in major releases, and Egress depends on some of them.
 TOO_NEW: Final = {"mitmproxy": (13,)}
 PYTHON: Final = ((3, 12), (3, 13))
 """The oldest supported release, and the newest tested release."""
 
+# Pre-releases do not match: no list of flaws mentions them.
 _RELEASE = re.compile(r"(\d{1,9}(?:\.\d{1,9}){0,5})(?:\.post\d+)?(?:\+[\w.]+)?", re.ASCII)
 
 

@@ -180,6 +180,7 @@ class Exchange:
         if isinstance(read, DenyRequest):
             return self._deny(read.code)
         head, length = read
+        # Canaries come before the decision: a planted value is reported even if the rules deny the request.
         if self._canaries is not None and (seen := self._canaries.scan_head(head)):
             return self._deny(self._record.note_canary(seen))
         self._decision = decision = decide(self.policy, self._identity, head, now)
@@ -211,6 +212,7 @@ class Exchange:
         that do not find the injected value in the head deny it too: they would miss it in the response.
         """
         self._enter(ExchangeStage.SECRETS)
+        # A lane that mixes up names would send a secret to a host to which it is not bound.
         for name, secret in secrets.items():
             if secret.name != name:
                 return self._deny("internal")
@@ -281,6 +283,7 @@ class Exchange:
         """Take the final head of the upstream."""
         self._enter(ExchangeStage.SENT)
         switches = response.status == 101 and self._head is not None and self._head.websocket
+        # A 101 that no request asked for would turn the connection into a tunnel that is never read.
         if not switches and not 200 <= response.status < 600:
             return self._cut("upstream.malformed")
         answer = self._cleaned(response)
@@ -299,6 +302,7 @@ class Exchange:
     def data(self, chunk: bytes) -> list[bytes] | CutExchange:
         """Take a piece of response body; return the pieces that may go out now."""
         self._enter(ExchangeStage.BODY)
+        # Bytes where no body can follow would be taken for the next response (response smuggling).
         if chunk and not self._has_body:
             return self._cut("upstream.malformed")
         pieces = self._passed(chunk)

@@ -77,11 +77,13 @@ def names_destination(destination: Destination, authority: str) -> bool:
 
 def _authority_denial(request: Request, named: list[str], destination: Destination) -> DenyRequest | None:
     """Say why the request does not name just this destination; `named` are the values of its Host fields."""
+    # Servers disagree about which of two Host fields counts.
     if len(named) > 1 or not (named or request.authority):
         return DenyRequest("request.malformed")
     if request.authority:
         named.append(request.authority)
     authority = destination.authority
+    # Each authority must agree, because a server may route by any of them (domain fronting).
     for each in named:
         if each != authority and not names_destination(destination, each):
             return DenyRequest("request.mismatch")
@@ -176,5 +178,6 @@ def shown_method(method: str, canaries: CanaryScan | None = None) -> str:
 
 def shown_path(target: str, canaries: CanaryScan | None = None) -> str:
     """Return the path of a target for the record, without query and fragment, its canaries masked."""
+    # A query or fragment may carry a credential, which a record must not keep.
     path = target.partition("?")[0].partition("#")[0]
     return (path if canaries is None else canaries.masked(path))[:MAX_PATH_BYTES]

@@ -8,8 +8,6 @@ Values from files and commands are known to the proxy alone. Variables that pass
 sent to the proxy over its user's socket, and the proxy answers whether they hold a secret: no value comes
 back. A value that the proxy cannot get cannot be found.
 Errors name variables, never values. If the proxy does not answer, no variable enters.
-
-Errors name variables, never values. Where the proxy does not say what it has, nothing enters.
 """
 
 from __future__ import annotations
@@ -73,6 +71,7 @@ class EnvironmentPolicy:
     def _refuse_secrets(self, names: Mapping[str, str]) -> None:
         """Refuse secrets; `names` maps NAME=VALUE to NAME. Names are searched too, in case of a swap."""
         texts = [*names.values(), *names]
+        # A single request for names and values: the proxy searches both in the same way.
         places = _secret_places(self._held(texts), len(texts))
         for index, name in enumerate(names.values()):
             if index in places:
@@ -84,6 +83,7 @@ class EnvironmentPolicy:
         digest, names = _read(self._status())
         with self._lock:
             known, before, needles = self._known
+            # A proxy without a digest is never trusted to be unchanged.
             if not digest or (known, before) != (digest, names):
                 needles = needles_in(self._environ, names)
                 self._known = (digest, names, needles)

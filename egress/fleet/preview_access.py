@@ -148,7 +148,7 @@ def _is_token(part: str, token: str) -> bool:
 
 
 def _is_cross_origin(headers: Headers, to: ShownPort) -> bool:
-    """Whether a browser says that a page of another origin sent this. Other clients send no such headers."""
+    """True if a browser says that a page of another origin sent this. Other clients send no such headers."""
     sites = {value for name, value in headers if name == "sec-fetch-site"}
     origins = {value for name, value in headers if name == "origin"} - {f"http://{to.host}"}
     if sites == {"same-origin"}:

@@ -172,8 +172,7 @@ class PreviewExchange:
             if not _send_body(inside, writer, events):
                 # The sandbox takes no more of the body; a response that says so may be on its way.
                 return
-            # Nothing more is expected from the browser: the body is complete, or it asked for another
-            # protocol.
+            # The browser has no more to send: the body is complete, or it asked for another protocol.
             if self._reader.waiting:
                 break
             data = self._browser.recv(_READ_BYTES)

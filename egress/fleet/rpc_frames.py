@@ -49,6 +49,7 @@ class FrameKind(IntEnum):
     """Standard error of a command."""
 
 
+# A limit for each kind: the length comes first, and decides how much of a peer's data is kept.
 _MAX_BYTES_BY_KIND: Final[Mapping[FrameKind, int]] = {
     FrameKind.HEAD: MAX_HEAD_BYTES,
     FrameKind.INPUT: MAX_PIECE_BYTES,
@@ -112,6 +113,7 @@ class FrameParser:
         self._kept += data
         while len(self._kept) >= _HEADER_FORMAT.size:
             number, length = _HEADER_FORMAT.unpack_from(self._kept)
+            # Judged by the header alone: the data of a bad frame is never waited for.
             kind = _kind(number, length)
             end = _HEADER_FORMAT.size + length
             if len(self._kept) < end:
@@ -150,6 +152,7 @@ def _read(data: bytes) -> Head:
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
+    # Of two equal keys, two parsers could each take another one.
     if len(found) < len(pairs):
         raise ValueError
     return found

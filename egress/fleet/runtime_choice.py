@@ -55,6 +55,7 @@ def read_kind(asked: str | None, environ_value: str | None) -> str | None:
     """
     for kind, name in ((asked, "runtime"), (environ_value, RUNTIME_VARIABLE)):
         if kind:
+            # The engine gets this name, so only plain names pass.
             if not _ISOLATION_NAME.fullmatch(kind):
                 raise SpecError(
                     f"{name} is not the name of a runtime",

@@ -21,4 +21,5 @@ def preset_texts() -> Mapping[str, str]:
     """Return the text of every bundled preset by name, in alphabetical order."""
     folder = resources.files("egress.policy") / "presets"
     files = sorted((file for file in folder.iterdir() if file.name.endswith(_SUFFIX)), key=lambda f: f.name)
+    # Read-only, because the cache hands the same mapping to every caller.
     return MappingProxyType({file.name.removesuffix(_SUFFIX): file.read_text("utf-8") for file in files})

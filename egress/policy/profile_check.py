@@ -37,7 +37,7 @@ def refuse_without_profiles(loaded: LoadResult, in_use: Iterable[str | None], na
 
     `name` is the rule file that the finding names.
     """
-    # Sandboxes without a profile lose no limit, so only named profiles matter.
+    # Profiles in use count, not those of the new rules: a reload must not widen a running sandbox.
     held = sorted({profile for profile in in_use if profile is not None})
     if loaded.policy is None or loaded.policy.profiles is not None or not held:
         return loaded

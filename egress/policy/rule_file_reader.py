@@ -26,6 +26,7 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# O_NONBLOCK: a pipe that took the place of the file must not make the proxy wait.
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _SAVE_HINT = "save it as UTF-8"
 
@@ -128,6 +129,7 @@ def _not_text(name: str, data: bytes, offset: int, message: str, hint: str) -> N
     """Return the error for the byte at `offset`, with its line, and its column in characters."""
     before = data[:offset]
     line_start = before.rfind(b"\n") + 1
+    # Editors count characters, not bytes; bytes before a NUL may be broken, and must not raise here.
     column = len(before[line_start:].decode("utf-8", "replace"))
     place = Place(name, before.count(b"\n") + 1, column + 1)
     return NotTextError(Finding(place, Severity.ERROR, message, hint))

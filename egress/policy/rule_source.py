@@ -47,6 +47,7 @@ def choose_rules(given: Sequence[Path], config: Path | None, cwd: Path) -> RuleS
     """
     if given:
         return RuleSource(tuple(given))
+    # The user's own rules come first: a hostile repository may bring a `hosts.yaml` of its own.
     own = [config / name for name in OWN_RULE_NAMES if (config / name).exists()] if config is not None else []
     # Joining both could weaken one of them without notice.
     if len(own) > 1:
@@ -76,13 +77,14 @@ def read_rules(chosen: RuleSource, trust: TrustedFiles, now: int | None = None) 
         except NotTextError as error:
             findings.append(error.finding)
             continue
-        # The digest is of the text just read: a later change of the file has no effect.
+        # The text just read is checked, not the file: it could be exchanged between check and use.
         if chosen.needs_trust:
             trust.check(path, text)
         sources.append(RuleText(printable_path(path), text))
     if findings:
         return LoadResult(None, tuple(findings))
     loaded = load(sources, preset_texts(), now)
+    # Rules without any host are nearly always an empty or wrong file, so the start fails loudly.
     if loaded.policy is None or allows_something(loaded.policy):
         return loaded
     return LoadResult(None, (*loaded.findings, _empty(sources[0].name)))

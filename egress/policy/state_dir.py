@@ -23,6 +23,7 @@ def make_state_dir(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise _trouble(folder, "created", error) from None
+    # Checked after the creation, because mkdir also accepts a folder that another user made first.
     check_state_dir(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UnreadableError(

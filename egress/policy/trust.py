@@ -110,4 +110,5 @@ def _parsed(file: Path, text: bytes) -> dict[str, str]:
             return files
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
+    # A damaged list is not an empty list: the next write would forget every trusted file.
     raise UnreadableError(f"{printable_path(file)} is damaged", "remove it, then trust your files again")

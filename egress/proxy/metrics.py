@@ -168,6 +168,7 @@ class Metrics:
         keys = {"", *(entry.key for entry in entries)}
         lists = [policy.deny, *(rules for entry in entries for rules in (entry.allow, entry.deny))]
         names = {("", ""), *((rule.ref.key, rule.ref.id) for rules in lists for rule in rules)}
+        # Series of deleted rules would otherwise be exported until the restart.
         self._requests = {
             key: count for key, count in self._requests.items() if key[1] in keys and key[2:] in names
         }
@@ -205,6 +206,7 @@ class Metrics:
             "From a request's head sent to the head of its answer.",
             (s for entry, times in self._upstream.items() for s in times.samples(_labels(entry=entry))),
         )
+        # Only the time that the proxy itself adds: name, connection and TLS depend on the upstream.
         yield MetricFamily(
             "added_seconds",
             "histogram",
@@ -215,6 +217,7 @@ class Metrics:
     def _codes(self) -> dict[str, int]:
         found: dict[str, int] = {}
         for code, count in self._refused.items():
+            # Unlisted codes share a label, so that the number of series stays bounded.
             listed = code if code in _CODES else OTHER_LABEL
             found[listed] = found.get(listed, 0) + count
         return found

@@ -17,6 +17,7 @@ from egress.review.indexed_line import read
 from egress.review.line_shape import LineShape
 from egress.review.timestamps import HOUR
 
+# A full block is the unit that a search skips or reads: these limits bound its memory and its latency.
 MOST_LINES = 4096
 MOST_BYTES = 8 * 1024 * 1024
 
@@ -35,7 +36,7 @@ class Odd:
 
 @dataclass(slots=True)
 class Total:
-    """What the lines of a group come to in one hour."""
+    """Sums over the lines of a group in one hour."""
 
     requests: int = 0
     up: int = 0
@@ -74,6 +75,7 @@ class Block:
 
     @property
     def is_full(self) -> bool:
+        # Bytes that are no line count, too: a file full of them must not make a block without end.
         return self.lines + len(self.odd) >= MOST_LINES or self.size >= MOST_BYTES
 
     @property
@@ -88,6 +90,7 @@ class Block:
 
     def take(self, lines: list[bytes], first: int = 0) -> int:
         """Take lines, given without their ends, from this one on until it is full; returns the next one."""
+        # The bound methods are looked up once: this loop runs for each line of logs with many gigabytes.
         places, numbers, number = self.places, self.numbers, self.number
         at, shapes, moments = places.at.append, places.shape.append, places.moment.append
         counts, ups, downs, tooks = (
@@ -100,6 +103,7 @@ class Block:
         last = min(len(lines), first + MOST_LINES - self.lines - len(self.odd))
         size = self.size
         for index in range(first, last):
+            # Checked before each line: a block may exceed the limit by one line, never by a whole piece.
             if size >= MOST_BYTES:
                 last = index
                 break
@@ -121,6 +125,7 @@ class Block:
             texts(text)
             ids(request)
             connections(connection)
+            # Sums are kept per hour and group, so that totals of a span never have to read the lines.
             if requests:
                 self._count((moment // HOUR, key[1]), requests, up, down, took)
             size += len(line) + 1
@@ -129,6 +134,7 @@ class Block:
 
     def _pass_over(self, at: int, size: int, kind: OddKind) -> None:
         """Take what is no line: such that stand one behind the other are one, however many they are."""
+        # Damage in a row becomes one entry: a foreign file has as many bad lines as its author likes.
         last = self.odd[-1] if self.odd else None
         if last is not None and last.kind == kind and last.at + last.size == at:
             self.odd[-1] = Odd(last.at, last.size + size, kind)

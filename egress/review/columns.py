@@ -1,4 +1,4 @@
-"""What an index holds for each line of a block, packed: one array for each kind of number. Pure."""
+"""Columns of a block: for each of its lines a few numbers, packed as one array for each kind. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Self
 
-MOST = 64 * 1024 * 1024
-"""No block of ours unpacks to more; whatever does was not written by us."""
+MAX_UNPACKED_BYTES = 64 * 1024 * 1024
+"""No block of ours unpacks to more. A larger one was not written by Egress."""
 
 
 class DamagedError(ValueError):
@@ -17,7 +17,7 @@ class DamagedError(ValueError):
 
 @dataclass(slots=True)
 class PlaceColumns:
-    """Where each line of a block begins, what its shape is, and when it was made."""
+    """Start, shape and time of each line of a block."""
 
     at: array[int] = field(default_factory=lambda: array("I"))
     """Counted from the beginning of the block."""
@@ -25,6 +25,7 @@ class PlaceColumns:
     moment: array[int] = field(default_factory=lambda: array("q"))
 
     def packed(self) -> bytes:
+        # The quickest level: an index has to catch up with a log of any length.
         return zlib.compress(self.at.tobytes() + self.shape.tobytes() + self.moment.tobytes(), 1)
 
     @classmethod
@@ -60,16 +61,18 @@ class NumberColumns:
 
 
 def unpacked(data: bytes) -> bytes:
-    """What was packed, whatever it is. Raises `DamagedError`."""
+    """Unpack bytes of any length up to the limit. Raises `DamagedError`."""
     try:
-        return zlib.decompressobj().decompress(data, MOST)
+        # Bounded: a few forged bytes in the index could otherwise unpack to all of the memory.
+        return zlib.decompressobj().decompress(data, MAX_UNPACKED_BYTES)
     except zlib.error:
         raise DamagedError from None
 
 
 def _whole(data: bytes, size: int) -> bytes:
     try:
-        found = zlib.decompressobj().decompress(data, min(size + 1, MOST))
+        # A single byte more than expected is enough to see that the length is wrong.
+        found = zlib.decompressobj().decompress(data, min(size + 1, MAX_UNPACKED_BYTES))
     except zlib.error:
         found = b""
     if len(found) != size:

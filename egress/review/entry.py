@@ -1,4 +1,4 @@
-"""One line of the log as a reviewer sees it: its fields, where it stands, and what is no line at all.
+"""Lines of the log as a reviewer sees them: fields, position, and bytes that are no line at all.
 
 A line comes from a file that others may have touched. So nothing about its shape is taken for granted:
 each field is asked for with the type that it must have, and what has another is as if it were not there.
@@ -113,16 +113,20 @@ def parse(raw: bytes, file: int = 0, at: int = 0) -> LogEntry:
     """Read one line, given without its end. Raises `NotALineError`."""
     if len(raw) > MAX_LINE_BYTES:
         raise NotALineError("huge")
+    # A start closes an unfinished line with `#`: no whole line ends in it.
     if raw.endswith(b"#"):
         raise NotALineError("half")
+    # The first bytes tell damage of our own line from a line that somebody else put there.
     kind: OddKind = "corrupt" if raw.startswith(b'{"seq":') else "foreign"
     try:
         found = _decoded(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise NotALineError(kind) from None
+    # Depth is checked before any field is read: code that walks the values recurses into them.
     if not isinstance(found, dict) or _is_deep(raw, found) or not _has_good_facts(found):
         raise NotALineError(kind)
     seq, time, event = found.get("seq"), found.get("time"), found.get("event")
+    # A line without a MAC is not one of ours, whatever its fields say.
     if not is_whole(seq) or not isinstance(time, str) or not isinstance(event, str) or "mac" not in found:
         raise NotALineError(kind)
     try:
@@ -147,6 +151,7 @@ _DECODE: Final = msgspec.json.Decoder().decode
 
 def _has_good_facts(found: dict[str, object]) -> bool:
     """Check the facts of a line against their bounds; a line without facts passes."""
+    # Facts of a later version's events are not known here, and are shown as they are.
     if "facts" not in found or found.get("event") not in LINE_KINDS:
         return True
     try:
@@ -157,7 +162,8 @@ def _has_good_facts(found: dict[str, object]) -> bool:
 
 
 def _is_deep(raw: bytes, found: object) -> bool:
-    """Whether values are nested deeper than in any line of ours: what goes through them does so by itself."""
+    """True if values are nested deeper than in any line of ours: readers of the values recurse into them."""
+    # Few brackets cannot nest deeply, so nearly every line is done after two counts.
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return False
     level = [found]
@@ -176,7 +182,8 @@ def _inside(value: object) -> Iterable[object]:
 
 
 def is_whole(value: object) -> bool:
-    """Whether a value is a number that a line can have: not negative, and not endless."""
+    """True if a value is a number that a line can have: not negative, and within the schema's bound."""
+    # A boolean is an integer in Python, and `true` must not be counted as 1.
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_NUMBER
 
 
@@ -189,7 +196,7 @@ VERDICTS: Final = ("allow", "deny")
 
 
 def verdict_of(fields: Mapping[str, object]) -> str:
-    """What was decided. A line that counts refusals does not say so itself."""
+    """The verdict of a line. A line that counts refusals means `deny` without saying so."""
     found = fields.get("verdict")
     if found in VERDICTS:
         return str(found)
@@ -216,6 +223,7 @@ def secrets_of(fields: Mapping[str, object]) -> tuple[str, ...]:
             secret = value.get("secret") if isinstance(value, dict) else value
             if isinstance(secret, str):
                 found.append(secret)
+    # Each once: a secret sent in two slots of one request is still one request with that secret.
     return tuple(dict.fromkeys(found))
 
 

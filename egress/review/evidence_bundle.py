@@ -112,8 +112,8 @@ class _Bundle:
 
     def write(self, key: Ed25519PrivateKey) -> BundleResult:
         with self._zip:
-            # Lines first: writing them builds the tree and the summary. The statement comes after all members
-            # that it lists by digest.
+            # Lines first: writing them builds the tree and the summary. The statement comes last, because it
+            # lists all other members by digest.
             self._put(LINES, self._lines())
             root = self._tree.root().hex()
             nodes = sorted(self._tree.proof, key=lambda node: node.at)

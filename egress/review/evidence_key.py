@@ -36,8 +36,10 @@ def read(path: Path) -> Ed25519PrivateKey:
 def _parsed(path: Path, data: bytes) -> Ed25519PrivateKey:
     try:
         key = serialization.load_pem_private_key(data, None)
+    # Any error is reported alike: a message of the library could quote bytes of a private key.
     except (ValueError, TypeError):
         key = None
+    # Only Ed25519: a verifier that accepted any type would let a bundle choose the weakest one.
     if not isinstance(key, Ed25519PrivateKey):
         raise UnreadableError(
             f"{path} is not an Ed25519 key in PEM", "leave out --signing-key to create a key"
@@ -49,6 +51,7 @@ def _new_key() -> bytes:
     return Ed25519PrivateKey.generate().private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
+        # No passphrase: the rights of the file protect it, like every other key of Egress.
         serialization.NoEncryption(),
     )
 
@@ -66,6 +69,7 @@ def read_public(data: bytes) -> Ed25519PublicKey | None:
         key = serialization.load_pem_public_key(data)
     except (ValueError, TypeError):
         return None
+    # A public key comes out of a bundle that anybody could have made.
     return key if isinstance(key, Ed25519PublicKey) else None
 
 

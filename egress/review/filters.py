@@ -20,6 +20,7 @@ from egress.review.line_shape import APART, LineShape, named, shape_of, texts_of
 
 _SPOKEN_VERDICTS: Final = {"allowed": "allow", "denied": "deny"}
 _STATUS = re.compile(r"[0-9]{1,3}|[1-9]xx", re.ASCII)
+# Hosts, verdicts and statuses are lower case in a line, methods upper case.
 _LOWER: Final = ("host", "verdict", "status")
 _UPPER: Final = ("method",)
 
@@ -31,7 +32,7 @@ class FilterError(UsageError):
 
 
 class Filters:
-    """Which lines: `Filters(host="*.example.com", status="5xx")`. An empty text asks for nothing."""
+    """Conditions on lines: `Filters(host="*.example.com", status="5xx")`. An empty text sets no condition."""
 
     __slots__ = ("grep", "since", "until", "wanted")
 
@@ -46,6 +47,8 @@ class Filters:
         self.since = since
         self.until = until
         self.wanted: Mapping[str, str] = {name: text for name, text in wanted.items() if text}
+        # Refused here, once: a filter that no line can fit would show an empty page, as if nothing had
+        # happened.
         for name, text in self.wanted.items():
             if name not in FIELDS_BY_NAME:
                 raise FilterError("there is no such filter", f"use one of: {', '.join(FIELDS_BY_NAME)}")
@@ -57,6 +60,7 @@ class Filters:
     @classmethod
     def of(cls, texts: Mapping[str, str], since: int | None, until: int | None) -> Self:
         """Read filters that a person typed, in any case. Raises `FilterError`."""
+        # Times come as numbers already, relative to a clock that the caller has.
         read = {name: text for name, text in texts.items() if name not in ("since", "until")}
         read |= {name: read[name].lower() for name in _LOWER if name in read}
         read |= {name: read[name].upper() for name in _UPPER if name in read}
@@ -64,6 +68,7 @@ class Filters:
         return cls(since=since, until=until, **{**read, "verdict": _SPOKEN_VERDICTS.get(verdict, verdict)})
 
     def __eq__(self, other: object) -> bool:
+        # By the filters that are set: an empty text and an absent one ask the same.
         return isinstance(other, Filters) and self.asked() == other.asked()
 
     __hash__ = None  # type: ignore[assignment]  # as of any mapping
@@ -104,6 +109,7 @@ class Filters:
     def admits(self, entry: LogEntry) -> bool:
         """Say whether this line fits."""
         shape = shape_of(entry.fields)
+        # The cheap conditions come first; the text has to go through every value of a line.
         return (
             self.admits_moment(entry.moment)
             and self.admits_shape(shape)
@@ -111,6 +117,7 @@ class Filters:
         )
 
     def _is_in(self, entry: LogEntry, shape: LineShape) -> bool:
+        # The index keeps a shape apart from the text of a line, so a search looks through both.
         texts = (*searched(entry), *map(written, texts_of_shape(shape)))
         return any(self.needle in text for text in texts)
 
@@ -124,8 +131,10 @@ class Filters:
 
     def where(self) -> tuple[str, list[str | int]]:
         """The condition on a shape, or on a group, and its values."""
+        # `1` keeps the condition valid SQL without any filter.
         parts, values = ["1"], list[str | int]()
         for name, text in self.wanted.items():
+            # Values never stand in the SQL text: each one is bound, because a person typed it.
             part, of_part = _condition(FIELDS_BY_NAME[name], text)
             parts.append(part)
             values += of_part
@@ -138,6 +147,7 @@ def _is_like(field: LineField, text: str, value: str | int) -> bool:
         case "glob":
             return fnmatchcase(str(value), _glob(text))
         case "member":
+            # The marks around each name keep `git` from being found in `github`.
             return f"{APART}{text}{APART}" in str(value)
         case "rule":
             return value == text or str(value).endswith(f"#{text}")
@@ -152,6 +162,7 @@ def _condition(field: LineField, text: str) -> tuple[str, list[str | int]]:
     """The same in SQL."""
     match field.match:
         case "glob" if "*" in text:
+            # An index serves `=` best, so only a real pattern becomes a GLOB.
             return f"{field.name} GLOB ?", [_glob(text)]
         case "member":
             return f"instr({field.name}, ?)", [f"{APART}{text}{APART}"]
@@ -173,11 +184,13 @@ def _statuses(text: str) -> tuple[int, int]:
 
 def _glob(text: str) -> str:
     """A pattern in which the star alone is special."""
+    # A bracket or a question mark is special to both matchers, and would find other hosts.
     return text.replace("[", "[[]").replace("?", "[?]")
 
 
 def trigrams(needle: str, most: int = 24) -> list[str]:
     """The pieces of three characters in a text, some of them for a long text: every match contains them."""
+    # Every piece costs a lookup; some of them narrow a search nearly as well as all of them do.
     found = list(dict.fromkeys(needle[at : at + 3] for at in range(len(needle) - 2)))
     step = max(1, -(-len(found) // most))
     return found[::step]

@@ -19,8 +19,10 @@ _EXACT = 16
 def class_of(value: int) -> int:
     """The class of a number."""
     if value < _EXACT:
+        # Zero and a few microseconds are exact: the classes there would be narrower than one.
         return max(value, 0)
     power = value.bit_length()
+    # The top bit gives the power, the next three bits give the eighth.
     return (power << 3) | (value >> (power - 4) & 7)
 
 
@@ -38,6 +40,8 @@ def packed(counts: Mapping[int, int]) -> bytes:
     pack = _PAIR.pack
     return b"".join(
         [
+            # The count has six bytes and is capped rather than raising: it comes from a log, which may be
+            # forged.
             pack(number, count & 0xFFFFFFFF, min(count >> 32, 0xFFFF))
             for number, count in sorted(counts.items())
             if count > 0
@@ -48,6 +52,7 @@ def packed(counts: Mapping[int, int]) -> bytes:
 def add(counts: Counts, data: bytes) -> None:
     """Add packed counts to others; what is not whole at the end is left out."""
     whole = len(data) - len(data) % _PAIR.size
+    # Negative counts appear only in memory, when a file is taken out.
     for number, low, high in _PAIR.iter_unpack(memoryview(data)[:whole]):
         counts[number] = counts.get(number, 0) + low + (high << 32)
 

@@ -37,13 +37,13 @@ from egress.review.totals import TrafficTotals
 RESERVE = 256 * 1024 * 1024
 """Bytes of the disk that an index leaves to the log."""
 LOCK = ".lock"
-PATIENCE = 60
-"""How often, at 50 ms, it is looked for an index that another process has begun to make."""
+OPEN_ATTEMPTS = 60
+"""Attempts, 50 ms apart, to open an index that another process has begun to make."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """What an index has, and how far it is behind."""
+    """The extent of an index, and how far it is behind."""
 
     lines: int = 0
     files: int = 0
@@ -68,7 +68,7 @@ class ResultPage:
 
     @property
     def is_complete(self) -> bool:
-        """Whether there is nothing more before these lines."""
+        """True if no more lines precede these."""
         return self.cursor is None
 
 
@@ -111,6 +111,7 @@ class Index:
         """
         self._look()
         try:
+            # Before the file is opened for writing: a link of another user could lead anywhere.
             index_ownership.check_ownership(self.place, self.directory)
             with self._lock() as is_ours:
                 self._trouble = "" if is_ours else "another process is bringing it up to the lines"
@@ -118,6 +119,7 @@ class Index:
                     self._fill(progress)
                 else:
                     self._await()
+        # Trouble is noted and not raised: an old index still answers, and says how far it is behind.
         except NoRoomError:
             self._trouble = "the disk is nearly full, and the log comes first"
         except (OSError, sqlite3.OperationalError) as error:
@@ -134,8 +136,8 @@ class Index:
             raise UnreadableError(f"there is no audit log in {self.directory}", "name its folder with --dir")
 
     def _await(self) -> None:
-        """Where another process has only begun to make it, wait for there to be something to read."""
-        for _ in range(PATIENCE):
+        """Wait for an index that another process has only begun to make."""
+        for _ in range(OPEN_ATTEMPTS):
             try:
                 self._open()
             except UnreadableError:
@@ -156,6 +158,7 @@ class Index:
         else:
             yield True
         finally:
+            # Closing gives back the lock, however the work ended.
             os.close(descriptor)
 
     def _fill(self, progress: Progress | None) -> None:
@@ -177,6 +180,7 @@ class Index:
         """The connection to read by; opened again when the file is another one."""
         try:
             node = self.place.stat().st_ino
+            # A new inode: a damaged index was replaced, and the open file is no longer the index.
             if self._connection is None or node != self._node:
                 self.close()
                 index_ownership.check_ownership(self.place, self.directory)
@@ -215,6 +219,7 @@ class Index:
             if not schema.is_damage(error):
                 message = f"the index at {self.place} cannot be read: {_reason(error)}"
                 raise UnreadableError(message, "name another place with --index") from None
+        # Only a holder of the lock may delete it: another process may be making the new one.
         self.close()
         with self._lock() as is_ours:
             if is_ours:
@@ -229,6 +234,7 @@ class Index:
     def _query(self, filters: Filters, limit: int, before: Cursor | None) -> ResultPage:
         entries: list[LogEntry] = []
         with EntryReader(self.directory) as reader:
+            # A further line is sought, to learn whether another page follows.
             for found in IndexSearch(self._open(), reader, filters).entries(before):
                 if isinstance(found, Cursor):
                     return ResultPage(tuple(entries), found, self.state())
@@ -276,6 +282,7 @@ class Index:
         # A column of that name, and none that was typed.
         query = f"SELECT file, block.at, size, {name}s FROM ids JOIN block ON block.id = ids.block"  # noqa: S608
         for file, begin, size, ids in self._open().execute(query):
+            # Numbers have four bytes: a match in the middle of two of them is none.
             at = ids.find(number)
             while at >= 0 and at % 4:
                 at = ids.find(number, at + 1)
@@ -294,6 +301,7 @@ class Index:
         for line in reader.bytes(file, at, size).split(b"\n"):
             if needle in line:
                 entry = reader.entry(file, at)
+                # The needle only narrows: the parsed field decides, as the bytes may stand in any value.
                 if entry is not None and entry.text(name) == wanted:
                     yield entry
             at += len(line) + 1
@@ -318,6 +326,7 @@ class Index:
         """The answer to a question for numbers: all of them as they were at one moment."""
 
         def at_once() -> T:
+            # A single transaction, so that a total and its parts agree although the log grows meanwhile.
             connection = self._open()
             connection.execute("BEGIN")
             try:
@@ -331,7 +340,8 @@ class Index:
         return TotalsQuery(self._open(), self.directory, filters)
 
     def values(self, name: str, most: int = 500) -> tuple[str, ...]:
-        """What there is of a field, in order: to choose from."""
+        """The values of a field, in order, to choose from."""
+        # Names of columns go into SQL as text, so only listed ones pass.
         if name not in LISTED_FIELDS:
             return ()
         table = "grp" if FIELDS_BY_NAME[name].in_totals else "shape"
@@ -339,13 +349,13 @@ class Index:
         return self._asked(lambda: tuple(value for (value,) in self._open().execute(query, (most,))))
 
     def odd(self, most: int = 100) -> tuple[tuple[int, int, int, str], ...]:
-        """What is no line: file, place, size and kind."""
+        """Bytes that are no line: file, place, size and kind."""
         query = "SELECT file, at, size, kind FROM odd ORDER BY file, at LIMIT ?"
         return tuple(self._open().execute(query, (most,)))
 
 
 def _reason(error: Exception) -> str:
-    """What the system said; nothing that was typed, and nothing of a line."""
+    """The reason that the system gave, without any input of a person or text of a line."""
     if isinstance(error, OSError):
         return (error.strerror or str(error) or type(error).__name__).lower()
     return str(getattr(error, "sqlite_errorname", type(error).__name__)).removeprefix("SQLITE_").lower()

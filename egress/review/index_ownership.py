@@ -22,10 +22,12 @@ def check_ownership(place: Path, directory: Path) -> None:
 
     Raises `UnreadableError` and `OSError`.
     """
+    # Root owns an index that root made of a proxy's log, and the owner of a log could change it anyway.
     owners = {0, os.geteuid(), directory.stat().st_uid}
     for part in PARTS:
         path = place.with_name(place.name + part)
         try:
+            # `lstat`: a link would show the owner of its target.
             found = path.lstat()
         except FileNotFoundError:
             continue

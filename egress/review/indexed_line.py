@@ -58,6 +58,7 @@ _LIST_PLACES = {
 
 def read(line: bytes) -> IndexedLine:
     """Read a line, given without its end. Raises `NotALineError`."""
+    # The quick decoder first; every doubt sends the line to the parser, which judges field by field.
     found = exchange(line)
     if found is None or found.facts is not msgspec.UNSET or found.verdict not in VERDICTS:
         return of_entry(parse(line))
@@ -93,6 +94,7 @@ def _shape(line: SealedExchange) -> LineShape:
     values[_LIST_PLACES["injected"]] = _secrets(line.injected)
     values[_LIST_PLACES["scrubbed"]] = marked(tuple(line.scrubbed))
     return tuple(
+        # The empty values make a field that is absent equal to one that is empty, as `shape_of` does.
         [
             empty if value is None or value is msgspec.UNSET else value
             for value, empty in zip(values, _EMPTY_VALUES, strict=True)
@@ -122,6 +124,7 @@ def of_entry(entry: LogEntry) -> IndexedLine:
 
 def id_of(text: str) -> int:
     """The number that an id is looked up by; 0 for none."""
+    # Four bytes per id keep the index small; a collision only costs one parsed line more.
     return crc32(text.encode("utf-8", "replace")) if text else 0
 
 
@@ -134,6 +137,7 @@ def searched(entry: LogEntry) -> list[str]:
         return [written(text) for text in (entry.text("path"), *texts_of(entry.fields.get("facts")))]
     found = []
     for name, value in entry.fields.items():
+        # MACs and times would fill the index with text that nobody searches for.
         if name not in ("mac", "previous", "time"):
             found += texts_of(value)
     return [written(text) for text in found]

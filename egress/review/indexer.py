@@ -52,7 +52,7 @@ class NoRoomError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class IndexedFile:
-    """What the index knows of a file."""
+    """The state of a file when it was indexed."""
 
     done: int
     size: int
@@ -61,22 +61,23 @@ class IndexedFile:
     tail: bytes
 
     def is_of(self, file: BinaryIO, stat: os.stat_result) -> bool:
-        """Whether this is that file, and what was read of it stands in it still."""
+        """True if this is the indexed file, and its indexed part has not changed."""
         if stat.st_size < self.done or stat.st_ino != self.node:
             return False
+        # The same size with a new time: bytes in the middle may have been changed.
         if stat.st_size == self.size and stat.st_mtime_ns != self.changed:
             return False
         return _tail(file, self.done) == self.tail
 
 
 def known(connection: sqlite3.Connection) -> dict[int, IndexedFile]:
-    """What an index knows of each file. Raises `sqlite3.Error`."""
+    """The indexed state of each file. Raises `sqlite3.Error`."""
     rows = connection.execute("SELECT number, done, size, node, changed, tail FROM file")
     return {number: IndexedFile(*rest) for number, *rest in rows}
 
 
 class Indexer:
-    """One pass over the files of a log, by the process that holds the lock of the index."""
+    """A pass over the files of a log, by the process that holds the lock of the index."""
 
     def __init__(self, connection: sqlite3.Connection, directory: Path, reserve: int) -> None:
         self._connection = connection
@@ -93,6 +94,7 @@ class Indexer:
         before = known(self._connection)
         self._begin()
         try:
+            # Deleted files go first, which makes room before anything is added.
             for number in before.keys() - set(there):
                 self._take_out(number)
             left = {number: self._left(number, before.get(number)) for number in there}
@@ -140,6 +142,7 @@ class Indexer:
                 if known.size == stat.st_size and (is_newest or is_whole):
                     return
                 start = known.done if open_at is None else open_at
+                # The open end is read again: it has grown, or it has become a full block.
                 self._connection.execute("DELETE FROM odd WHERE file = ? AND at >= ?", (number, start))
                 self._delete_blocks("file = ? AND is_open", number)
             else:
@@ -205,6 +208,7 @@ class Indexer:
         run("INSERT INTO ids VALUES (?, ?, ?)", (key, _ids(block.requests), _ids(block.connections)))
         odd = [(number, key, odd.at, odd.size, odd.kind) for odd in block.odd]
         self._connection.executemany("INSERT OR REPLACE INTO odd VALUES (?, ?, ?, ?, ?)", odd)
+        # The text of open blocks is not in `words`: a contentless table cannot delete a row.
         if not is_open:
             run("INSERT INTO words (rowid, text) VALUES (?, ?)", (key, self._words(block)))
             self._add(block)
@@ -303,6 +307,7 @@ class Indexer:
             "SELECT start, grp, requests, up, down, took FROM hour WHERE file = ?", (number,)
         )
         hours = {
+            # Negative sums take the file out of days and hours that it shares with other files.
             (start, group): Total(-requests, -up, -down, histogram.negated(took))
             for start, group, requests, up, down, took in rows
         }
@@ -315,7 +320,7 @@ class Indexer:
         self._connection.execute("DELETE FROM file WHERE number = ?", (number,))
 
     def _delete_blocks(self, where: str, number: int) -> None:
-        # What `words` knows of them stays, and leads nowhere.
+        # Rows of `words` stay behind, and lead nowhere.
         for table in ("lines", "ids"):
             self._connection.execute(
                 f"DELETE FROM {table} WHERE block IN (SELECT id FROM block WHERE {where})",  # noqa: S608

@@ -29,6 +29,7 @@ class LineField:
     match: Match = "whole"
 
 
+# Derived from exchanges alone: their fields include those that other lines are searched by.
 _USES: Final[dict[str, dict[str, Any]]] = {
     name: meta.extra or {} for name, meta in about_fields(ExchangeLine).items()
 }
@@ -43,6 +44,7 @@ def _indexed() -> Iterator[LineField]:
             yield LineField(
                 name,
                 attribute,
+                # SQLite compares numbers and texts differently, so the type of a column matters to filters.
                 is_number=_is_number(hints[attribute]),
                 in_totals=use["index"] == "totals",
                 option=use.get("option", ""),
@@ -74,6 +76,7 @@ COUNTED_FIELDS: Final = tuple(name for name in TOTALS_FIELDS if not FIELDS_BY_NA
 FILTER_FIELDS: Final = tuple(field for field in (*INDEXED_FIELDS[1:], INDEXED_FIELDS[0]) if field.option)
 """The filters that commands and the page have."""
 
+# Listed by hand: scripts read these columns by number, so their order must not follow the schema.
 _FIRST_COLUMNS = (
     *("seq", "time", "event", "sandbox", "profile", "method", "host", "port", "path", "status", "verdict"),
     *("code", "rule", "place", "secrets", "bytes_up", "bytes_down", "total_us", "connection", "request"),

@@ -36,11 +36,13 @@ def pieces(file: BinaryIO, start: int = 0, stop: int | None = None) -> Iterator[
     at = start
     while True:
         file.seek(at)
+        # Up to `stop` and no further: bytes behind it may belong to a line that is being written.
         data = file.read(CHUNK_BYTES if stop is None else max(min(CHUNK_BYTES, stop - at), 0))
         end = data.rfind(b"\n") + 1
         if end:
             yield from _sorted_out(at, data[: end - 1].split(b"\n"))
             at += end
+        # A short read without a line end is the end of the file, in the middle of a line.
         elif len(data) < CHUNK_BYTES:
             return
         else:
@@ -53,6 +55,7 @@ def pieces(file: BinaryIO, start: int = 0, stop: int | None = None) -> Iterator[
 
 def _sorted_out(at: int, lines: list[bytes]) -> Iterator[Piece]:
     """Lines as one piece; what is too long among them as pieces of its own."""
+    # Nearly every piece is free of overlong lines, and passes as a whole.
     if max(map(len, lines)) <= MAX_LINE_BYTES:
         yield Piece(at, lines)
         return
@@ -62,7 +65,8 @@ def _sorted_out(at: int, lines: list[bytes]) -> Iterator[Piece]:
 
 
 def _line_end(file: BinaryIO, at: int) -> int:
-    """Where the line that begins here ends; -1 when it has no end yet."""
+    """The end of the line that begins here; -1 while it has none."""
+    # Only its end is looked for: a line of any length needs the memory of one chunk.
     file.seek(at)
     while data := file.read(CHUNK_BYTES):
         end = data.find(b"\n")

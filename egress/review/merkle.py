@@ -25,6 +25,7 @@ class MerkleNode:
 
 def hash_leaf(line: bytes) -> bytes:
     """Hash a line, given without its line end."""
+    # The first byte tells leaves from nodes: without it, a node could be passed off as a line.
     return hashlib.sha256(b"\0" + line).digest()
 
 
@@ -52,6 +53,7 @@ class MerkleTree:
 
     def add(self, digest: bytes, size: int = 1, *, is_shown: bool = False) -> None:
         """Add a leaf or a subtree. Raises `ValueError` for a subtree that does not fit here."""
+        # Checked, because sizes and order come from a bundle that may be forged.
         if size < 1 or size & (size - 1) or self.leaves % size:
             raise ValueError("the subtree does not fit at this position")
         self._edge.append(_Part(self.leaves, size, digest, is_shown))
@@ -62,6 +64,7 @@ class MerkleTree:
 
     def _join(self, left: _Part, right: _Part) -> _Part:
         is_shown = left.is_shown or right.is_shown
+        # A subtree with a shown leaf cannot be in the proof as one node: its halves are looked at.
         if is_shown:
             for part in (left, right):
                 self._add_to_proof(part)

@@ -132,6 +132,7 @@ def _check(directory: Path, key: bytes) -> None:
 
 def _chosen(directory: Path, keep: Retention) -> tuple[Pruned, list[int], int]:
     """Return the result, the files to delete and the new first file."""
+    # Listed under the lock: the writer may have deleted old files since the check.
     there = files.numbers(directory)
     sizes = {number: files.size(directory, number) for number in there}
     gone = _files_to_delete(directory, there, sizes, keep)
@@ -147,6 +148,7 @@ def _files_to_delete(directory: Path, there: list[int], sizes: dict[int, int], k
     left = sum(sizes.values())
     for place, number in enumerate(there[:-1]):
         is_over = (keep.files and len(there) - place > keep.files) or (keep.size and left > keep.size)
+        # The first file to stay ends the search: a hole in the chain could not be verified.
         if not is_over and not (keep.before is not None and _ends_before(directory, number, keep.before)):
             break
         gone.append(number)
@@ -157,6 +159,7 @@ def _files_to_delete(directory: Path, there: list[int], sizes: dict[int, int], k
 def _ends_before(directory: Path, number: int, moment: int) -> bool:
     """True if the last lines of a file are older; False without a readable line, so that the file stays."""
     with (directory / files.name(number)).open("rb") as file:
+        # The end of a file is enough: lines stand in the order of time.
         file.seek(max(files.size(directory, number) - TAIL_BYTES, 0))
         moments = []
         for line in file.read(TAIL_BYTES).split(b"\n"):

@@ -93,6 +93,7 @@ def open_to_write(place: Path) -> sqlite3.Connection:
     """
     try:
         return _opened(place)
+    # A busy or unreadable index is no damaged one, and must not be deleted for it.
     except (StaleIndexError, sqlite3.DatabaseError) as error:
         if isinstance(error, sqlite3.Error) and not is_damage(error):
             raise
@@ -101,7 +102,7 @@ def open_to_write(place: Path) -> sqlite3.Connection:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the file is no good, and not only hard to get at."""
+    """True if the file is damaged, and not only hard to get at."""
     return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -114,6 +115,7 @@ def _make(place: Path) -> None:
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
+        # `O_EXCL` with `O_NOFOLLOW`: a file or link that somebody prepared is never opened for writing.
         os.close(os.open(place, flags, 0o640))
     except FileExistsError:
         if place.is_symlink():
@@ -125,12 +127,15 @@ def _opened(place: Path) -> sqlite3.Connection:
     connection = _connected(place, "rw")
     try:
         if not _version(connection):
+            # The page size has to be set before the first table, and WAL before the transaction.
             connection.execute("PRAGMA page_size = 16384")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(f"BEGIN; {TABLES} PRAGMA application_id = {MARK};")
             connection.execute(f"PRAGMA user_version = {VERSION}")
             connection.execute("COMMIT")
         _check(connection)
+        # A crash may cost the index, which is made again from the lines; durability would cost time on every
+        # write.
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA wal_autocheckpoint = 2000")
@@ -157,6 +162,7 @@ def _connected(place: Path, mode: str) -> sqlite3.Connection:
     # A web page asks from several threads, one at a time.
     connection = sqlite3.connect(uri, uri=True, timeout=10, isolation_level=None, check_same_thread=False)
     try:
+        # No trusted schema and no mapping: the file may have been tampered with, and may shrink meanwhile.
         for setting in SETTINGS:
             connection.execute(setting)
     except BaseException:
@@ -174,11 +180,13 @@ def _check(connection: sqlite3.Connection) -> None:
     (mark,) = connection.execute("PRAGMA application_id").fetchone()
     if mark != MARK or _version(connection) != VERSION:
         raise StaleIndexError("this index was made by another version", "it is made anew by itself")
+    # A first read finds a file that has the right marks and is no database behind them.
     connection.execute("SELECT max(id) FROM block").fetchone()
 
 
 def throw_away(place: Path) -> None:
     """Delete an index and what belongs to it. Raises `OSError`."""
+    # The database goes with its journals: an old WAL would be played into the new file.
     for suffix in ("", "-wal", "-shm", "-journal"):
         with suppress(FileNotFoundError):
             place.with_name(place.name + suffix).unlink()

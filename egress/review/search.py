@@ -42,6 +42,7 @@ class Cursor(NamedTuple):
     @classmethod
     def of(cls, text: str) -> Self:
         """Read one that was shown. Raises `FilterError`."""
+        # A cursor comes back from a URL, so it is read as strictly as any input.
         file, colon, at = text.partition(":")
         if not colon or not (file + at).isascii() or not (file.isdecimal() and at.isdecimal()):
             raise FilterError("this is no place in the log", "take the one that the page before gave")
@@ -113,7 +114,7 @@ class EntryReader:
 
 
 class IndexSearch:
-    """One question to an index."""
+    """A search for lines by an index."""
 
     def __init__(self, connection: sqlite3.Connection, reader: EntryReader, filters: Filters) -> None:
         self._connection = connection
@@ -141,12 +142,14 @@ class IndexSearch:
             return
         texts = self._with_text()
         for held in self._in_order(before, is_forward=is_forward):
+            # Open blocks are not in the text index, so they are always read.
             if texts is not None and not held.is_open and held.key not in texts:
                 continue
             if wanted is None or not wanted.isdisjoint(array("I", held.shapes)):
                 yield held
 
     def _in_order(self, before: Cursor | None, *, is_forward: bool) -> Iterator[IndexedBlock]:
+        # `1` keeps the condition valid SQL without any part.
         parts, values = ["1"], list[int]()
         if self._filters.since is not None:
             parts.append("last >= ?")
@@ -158,7 +161,7 @@ class IndexSearch:
             parts.append("(file, at) < (?, ?)")
             values += before
         order = "ASC" if is_forward else "DESC"
-        # All at once: whoever writes the index is not kept waiting by a reader who takes its time.
+        # A single query: the writer of the index is not kept waiting by a slow reader.
         rows = self._connection.execute(
             "SELECT id, file, at, size, lines, is_open, shapes FROM block"  # noqa: S608 - parts of our own
             f" WHERE {' AND '.join(parts)} ORDER BY file {order}, at {order}",
@@ -173,6 +176,7 @@ class IndexSearch:
         pieces = trigrams(self._filters.needle)
         if not pieces:
             return None
+        # Quotes are doubled: in the text to match, a quote would end the piece and begin an operator.
         asked = " AND ".join('"' + piece.replace('"', '""') + '"' for piece in pieces)
         rows = self._connection.execute("SELECT rowid FROM words WHERE words MATCH ?", (asked,))
         return {key for (key,) in rows}
@@ -196,9 +200,10 @@ class IndexSearch:
     def entries(
         self, before: Cursor | None = None, *, is_forward: bool = False, budget: int = BUDGET
     ) -> Iterator[LogEntry | Cursor]:
-        """What is wanted, line by line. A cursor at the end says that there may be more before it."""
+        """Yield the wanted lines. A cursor at the end says that more may precede it."""
         wanted = self.shapes()
         for held in self.blocks(before, is_forward=is_forward):
+            # A rare text in a large log must not hold a page for minutes: the cursor lets the reader go on.
             if not is_forward and self.read > budget:
                 yield Cursor(held.file, held.at + held.size)
                 return
@@ -206,6 +211,7 @@ class IndexSearch:
             if texts is not None and not texts and not self._has_shape_with_text(held):
                 continue
             found = self.places(held, wanted) if texts is not None or not self._needle else None
+            # A pass of the indexer has replaced this block since it was listed.
             if found is None:
                 yield from self._without_columns(held, before, is_forward=is_forward)
                 continue
@@ -220,13 +226,14 @@ class IndexSearch:
                 if entry is None:
                     continue
                 self.read += len(entry.raw)
+                # The line itself has the last word: an index may be stale, and must never show a wrong line.
                 if self._filters.admits(entry):
                     yield entry
 
     def _without_columns(
         self, held: IndexedBlock, before: Cursor | None, *, is_forward: bool
     ) -> Iterator[LogEntry]:
-        """What is wanted of a block that was made anew since it was chosen: its lines are where they were."""
+        """Yield the wanted lines of a block that was replaced since it was chosen; its lines did not move."""
         at, found = held.at, list[LogEntry]()
         for line in self._reader.bytes(held.file, held.at, held.size if held.lines else 0).split(b"\n"):
             if before is None or (held.file, at) < before:
@@ -245,13 +252,14 @@ class IndexSearch:
         if row is None:
             return None
         texts = unpacked(row[0])
+        # Each line needs its text: otherwise the numbers of lines would point at other lines.
         if texts.count(b"\n") + 1 != held.lines:
             raise DamagedError
         self.read += held.size // 16
         return set(_lines_with(self._needle, texts))
 
     def _has_shape_with_text(self, held: IndexedBlock) -> bool:
-        """Whether a line of a block has the text in its shape."""
+        """True if a line of a block has the text in its shape."""
         return not self._shapes_with_text().isdisjoint(array("I", held.shapes))
 
     def _shapes_with_text(self) -> set[int]:
@@ -262,7 +270,7 @@ class IndexSearch:
 
     def _shapes_with(self, name: str, text: str) -> Iterator[int]:
         """The shapes that have a text in this column, in capitals or not."""
-        # There are many shapes and few different values: those are looked through, and what has one is found.
+        # Shapes are many and their different values few: the values are searched, then the shapes with one.
         values = self._connection.execute(f"SELECT DISTINCT {name} FROM shape").fetchall()  # noqa: S608
         for some in batched((value for (value,) in values if text in value.lower()), _AT_ONCE):
             asked = ", ".join("?" * len(some))

@@ -1,4 +1,4 @@
-"""Which parts of a log are of another time, as an index knows it: whoever wants one day need not read a week.
+"""Parts of a log outside a span of time, as an index knows them: a reader of one day need not read a week.
 
 It asks the index as it stands and never writes. What the index does not know, because there is none, it is
 behind, or the file is not the one that it read, is not passed over. Nothing is taken from it either: what
@@ -32,7 +32,7 @@ class SkippableSpans:
 
     @classmethod
     def of(cls, index: Path, since: int, until: int | None, directory: Path) -> SkippableSpans:
-        """Those without a line from `since` on and before `until`, in UTC microseconds.
+        """The parts without a line from `since` on and before `until`, in UTC microseconds.
 
         There are none where the index is missing, of another version or damaged, or where others than the
         owner of the log's folder could have written it.
@@ -43,6 +43,7 @@ class SkippableSpans:
         except (OSError, sqlite3.Error, UnreadableError):
             return cls()
         try:
+            # A single transaction: files and blocks have to be of the same moment.
             connection.execute("BEGIN")
             return cls(known(connection), _parts(connection, since, until))
         except sqlite3.Error:
@@ -57,6 +58,7 @@ class SkippableSpans:
         at = 0
         if read is not None and read.is_of(file, stat):
             for begin, end in self._parts.get(number, ()):
+                # Each part has to lie inside of the indexed bytes; an odd one is read rather than skipped.
                 if at < begin <= end <= read.done:
                     yield at, begin
                 if at <= begin <= end <= read.done:

@@ -24,6 +24,7 @@ from egress.review.search import EntryReader, IndexedBlock, IndexSearch
 from egress.review.timestamps import DAY, HOUR, SECOND
 from egress.review.totals import TotalsBuilder, TrafficTotals
 
+# A chart has a few hundred pixels, and each step costs a row of the answer.
 MOST_STEPS: Final = 400
 STEPS: Final = tuple(minutes * 60 * SECOND for minutes in (1, 5, 15, 60, 360, 1440, 10_080, 43_200))
 
@@ -43,7 +44,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class TotalsGroup:
-    """What totals are kept by."""
+    """The key of a total, with the parts that it counts in."""
 
     names: tuple[str, ...]
     """In which parts it counts: one, or each of its secrets."""
@@ -56,7 +57,7 @@ CLOCK: Final = {-1 - kind: TotalsGroup(("",), bool(kind & 1), bool(kind & 2)) fo
 
 
 class TotalsQuery:
-    """One question for numbers to an index."""
+    """A query of totals to an index."""
 
     def __init__(self, connection: sqlite3.Connection, directory: Path, filters: Filters) -> None:
         self._connection = connection
@@ -67,6 +68,7 @@ class TotalsQuery:
         """Totals of all of it."""
         groups = self._groups("verdict") | CLOCK
         total = TotalsBuilder()
+        # Days need fewer rows, but only hours are kept without a group, which is fewer still.
         for group, _, found in self._sums(DAY if self._filters.has_shape else HOUR):
             known = groups.get(group)
             if known is not None:
@@ -81,6 +83,7 @@ class TotalsQuery:
     def tables(self, by: Iterable[str], top: int) -> dict[str, Stats]:
         """Totals by each of several things, for which all is added up once."""
         wanted = tuple(by)
+        # Names go into SQL as columns, so only listed ones pass.
         if not set(wanted) <= set(COUNTED_FIELDS):
             raise FilterError("there are no totals by this", f"take one of: {', '.join(COUNTED_FIELDS)}")
         sums: dict[int, TotalsBuilder] = {}
@@ -96,6 +99,8 @@ class TotalsQuery:
         first, last = self.span()
         if first > last:
             return ()
+        # A step that was asked for may be too fine for the span: it is widened, so that the answer stays
+        # short.
         step = max(step or fitting(last - first), (last - first) // MOST_STEPS + 1)
         groups = self._groups("verdict") | CLOCK
         sums: dict[int, TotalsBuilder] = {}
@@ -114,6 +119,7 @@ class TotalsQuery:
         if first is None:
             return 1, 0
         since, until = self._filters.since, self._filters.until
+        # Without a filter the log itself bounds the span.
         return first if since is None else max(first, since), last if until is None else min(last, until - 1)
 
     # Groups -------------------------------------------------------------------------------------
@@ -125,6 +131,7 @@ class TotalsQuery:
             f"SELECT id, {by}, verdict, secret FROM grp WHERE {where}",  # noqa: S608 - names of our own
             values,
         )
+        # A request with two secrets counts for each of them, so parts may add up to more than the total.
         is_list = FIELDS_BY_NAME[by].match == "member"
         return {
             key: TotalsGroup(unmarked(name) if is_list else (name,), verdict == "deny", bool(secret))
@@ -135,6 +142,8 @@ class TotalsQuery:
 
     def _sums(self, grain: int = DAY, step: int = 0) -> Iterator[tuple[int, int, TotalsBuilder]]:
         """Group, moment and sum of everything that the time lets through."""
+        # From the most expensive answer to the cheapest: lines for a text, columns for other fields, then
+        # roll-ups.
         if self._filters.grep:
             yield from self._from_lines()
             return
@@ -152,6 +161,7 @@ class TotalsQuery:
         """The part of the span that roll-ups have."""
         since, until = self._filters.since, self._filters.until
         first, last = self.span()
+        # Rounded inwards where a filter cuts an hour: the rest comes from columns, line by line.
         begin = first // HOUR * HOUR if since is None else -(-since // HOUR) * HOUR
         end = (last // HOUR + 1) * HOUR if until is None else until // HOUR * HOUR
         return begin, end
@@ -167,6 +177,7 @@ class TotalsQuery:
         if self._filters.until is None:
             day_last = -(-last // DAY) * DAY
         if grain == DAY and day_first < day_last:
+            # Days in the middle, hours at both edges: a year is then a few hundred rows.
             yield from self._rows("hour", first, day_first)
             yield from self._rows("day", day_first, day_last)
             yield from self._rows("hour", day_last, last)
@@ -193,7 +204,7 @@ class TotalsQuery:
     def _from_columns(
         self, first: int | None, last: int | None, step: int
     ) -> Iterator[tuple[int, int, TotalsBuilder]]:
-        """What roll-ups of that span do not have: other moments, and the open end."""
+        """Sums that the roll-ups of that span lack: other moments, and the open end."""
         search = IndexSearch(self._connection, EntryReader(self._directory), self._filters)
         wanted = search.shapes()
         groups = dict(self._connection.execute("SELECT id, grp FROM shape"))
@@ -203,10 +214,12 @@ class TotalsQuery:
             if found is None or columns is None:
                 continue
             places, chosen = found
+            # Lines of whole hours are in the roll-ups already, except those of the open block.
             if first is not None and last is not None and not held.is_open:
                 chosen = [line for line in chosen if not first <= places.moment[line] < last]
             sums: dict[tuple[int, int], TotalsBuilder] = {}
             for line in chosen:
+                # A line that stands for no request, such as a start, counts in no total.
                 if not columns.requests[line]:
                     continue
                 moment = places.moment[line] // step * step if step else 0
@@ -242,6 +255,7 @@ class TotalsQuery:
     def _group_of(self, shape: LineShape) -> int:
         query = "SELECT grp FROM shape WHERE key = ?"
         row = self._connection.execute(query, (key_of(shape),)).fetchone()
+        # A shape that is not in the index has the group 0, which no total counts.
         return 0 if row is None else int(row[0])
 
 
@@ -256,6 +270,7 @@ def _divided(sums: Mapping[int, TotalsBuilder], groups: Mapping[int, TotalsGroup
         total.add(found)
         for name in known.names:
             parts.setdefault(name, TotalsBuilder()).add(found)
+    # By name where the requests are equal, so that two calls give the same order.
     ordered = sorted(parts.items(), key=lambda part: (-part[1].requests, part[0]))
     rest = TotalsBuilder()
     for _, part in ordered[top:]:

@@ -16,7 +16,7 @@ from egress.review.line_fields import STAGE_TITLES
 
 @dataclass(frozen=True, slots=True)
 class TimelineStage:
-    """One step on the way of a request."""
+    """A stage of a request, as the timeline shows it."""
 
     name: str
     text: str
@@ -61,12 +61,14 @@ def _lost(entry: LogEntry) -> Iterator[TimelineStage]:
     where = f"{entry.text('host')}:{entry.number('port')}"
     yield TimelineStage("asked", f"{entry.text('method')} {where}".strip())
     yield TimelineStage("secrets", ", ".join(entry.secrets), note="to be carried")
+    # The first byte decides whether the upstream may have acted on the request.
     sent = "the first byte had gone out" if entry.flag("sent") else "nothing had gone out"
     yield TimelineStage("lost", f"the proxy was killed meanwhile; {sent}")
 
 
 def _other(entry: LogEntry) -> Iterator[TimelineStage]:
     for name, value in entry.fields.items():
+        # Position, time and MAC are shown with the line itself.
         if name not in ("seq", "time", "event", "mac"):
             yield TimelineStage(name, str(value))
 
@@ -92,6 +94,7 @@ def _url(entry: LogEntry) -> str:
     host, port, scheme = entry.text("host"), entry.number("port"), entry.text("scheme")
     if not scheme:
         return f"{host}:{port}"
+    # Only an unusual port is worth reading.
     usual = {"https": 443, "http": 80}.get(scheme)
     return f"{scheme}://{host}{'' if port == usual else f':{port}'}{entry.text('path')}"
 
@@ -103,6 +106,7 @@ def _decided(entry: LogEntry) -> TimelineStage:
     parts += [f"at {place}"] if place else []
     known = CODES.get(code)
     note = known.message if known else ""
+    # `observed` wins over the message of the code: without the mode this request would have been denied.
     if entry.flag("observed"):
         note = "Let through only because `mode: observe` lifts the missing rule."
     return TimelineStage("decided", ", ".join(part for part in parts if part), note=note)
@@ -121,6 +125,7 @@ def _sent(entry: LogEntry) -> Iterator[TimelineStage]:
 
 def _injected(entry: LogEntry) -> Iterator[str]:
     found = entry.fields.get("injected")
+    # The line may be forged or of a later version, so each item is checked.
     for item in found if isinstance(found, list) else ():
         if isinstance(item, dict):
             yield f"{item.get('secret')} into {item.get('slot')}"
@@ -142,6 +147,7 @@ def _answered(entry: LogEntry) -> Iterator[TimelineStage]:
     found = entry.fields.get("scrubbed")
     scrubbed = found if isinstance(found, dict) else {}
     yield TimelineStage("scrubbed", ", ".join(f"{name} {count} times" for name, count in scrubbed.items()))
+    # Fields with a stage of their own come from the schema: a new one appears here by itself.
     for name, title in STAGE_TITLES.items():
         yield TimelineStage(title, _said(entry.fields.get(name)))
     yield TimelineStage("found", _said(entry.fields.get("facts")))

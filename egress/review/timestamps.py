@@ -33,11 +33,13 @@ def read_moment(text: str) -> int:
     if found is None:
         raise InvalidTimeError("this is no time as it stands in a line")
     minute, seconds, microseconds = found.groups()
+    # A log has many lines for each minute, so the expensive part is cached and the seconds are added.
     return _minute(minute) + int(seconds) * SECOND + int(microseconds)
 
 
 @lru_cache(4096)
 def _minute(text: str) -> int:
+    # The pattern admits a month 13, the calendar does not.
     try:
         return _since_1970(datetime.fromisoformat(text).replace(tzinfo=UTC))
     except ValueError:
@@ -55,6 +57,7 @@ def parse_typed(text: str, now: int) -> int:
     """
     ago = _AGO.fullmatch(text.strip())
     if ago is not None:
+        # Not before 1970: a span longer than the epoch means everything.
         return max(now - int(ago[1]) * _UNITS[ago[2]], 0)
     try:
         found = datetime.fromisoformat(text.strip())

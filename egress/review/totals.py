@@ -9,7 +9,7 @@ from egress.review.histogram import Counts, percentile
 
 @dataclass(frozen=True, slots=True)
 class TrafficTotals:
-    """What some lines come to."""
+    """Sums over some lines."""
 
     requests: int = 0
     """Exchanges, tunnels, refused connections and names, those that were only counted included."""
@@ -39,6 +39,7 @@ class TotalsBuilder:
         self.with_secret += other.with_secret
         self.up += other.up
         self.down += other.down
+        # Counts of classes, not percentiles, are added: two percentiles cannot be combined.
         for number, count in other.took.items():
             self.took[number] = self.took.get(number, 0) + count
 

@@ -16,6 +16,7 @@ class SandboxError(EgressError):
     exit_status = 3
 
     def __init__(self, message: str, hint: str = "") -> None:
+        # The code of the root says too little to act on.
         if type(self) is SandboxError:
             raise TypeError("SandboxError is abstract: raise a subclass that says what happened")
         super().__init__(message, hint)

@@ -86,6 +86,7 @@ class Lifecycle[S: RegisteredSandbox](ABC):
         with self._register.removing(name) as sandbox:
             if sandbox is None:
                 return
+            # Dismissed first: nothing may be served for a sandbox that is being taken apart.
             self._proxy.dismiss(name)
             self._end(sandbox)
         self._tell("removed", name)
@@ -117,10 +118,13 @@ class Lifecycle[S: RegisteredSandbox](ABC):
 
     def close(self) -> None:
         try:
+            # In parallel, because each removal waits for the processes of its sandbox.
             with ThreadPoolExecutor(_MAX_REMOVALS) as pool:
+                # `tuple` waits for each removal, and raises the first error.
                 tuple(pool.map(self.remove, self._register.names))
         finally:
             self._parts.close()
+            # Listeners end last, after they have heard of every removal.
             for listener in tuple(self._listeners):
                 listener.put(None)
 
@@ -130,6 +134,7 @@ class Lifecycle[S: RegisteredSandbox](ABC):
         try:
             return make(admission)
         except BaseException:
+            # A failed sandbox leaves no admission behind: its name would stay taken.
             self._proxy.dismiss(spec.name)
             raise
 
@@ -177,7 +182,7 @@ class DoorLifecycle[S: BehindDoor, P: RuntimeProcess](Lifecycle[S]):
         check_ports((port,))
         sandbox = self._running(name)
         sock = sandbox.door_controller.dial(self._address(sandbox), port)
-        # Where nobody listens a connection can meet itself: its own port may be the one that it dials.
+        # Without a listener, a connection can meet itself: its own port may be the one that it dials.
         if sock.getsockname() == sock.getpeername():
             sock.close()
             raise PortClosedError(

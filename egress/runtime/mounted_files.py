@@ -83,7 +83,7 @@ def _write(place: Path, data: bytes) -> None:
     try:
         # Despite the umask: the sandbox runs as another user.
         os.fchmod(file, 0o644)
-        # One write, then a truncate: a concurrent reader may see too many bytes, never too few.
+        # A single write, then a truncate: a concurrent reader may see too many bytes, never too few.
         written = os.pwrite(file, data, 0)
         while written < len(data):
             written += os.pwrite(file, data[written:], written)

@@ -31,6 +31,7 @@ class Output:
     stderr: OutputCallback | None = None
 
 
+# Frozen, so that one value can be the default of every call.
 NO_OUTPUT = Output()
 
 
@@ -61,6 +62,7 @@ Provisioner = Callable[[Admission, ProxyAddress], Provisions]
 
 def provision_minimal(_admission: Admission, proxy: ProxyAddress) -> Provisions:
     """The minimum: the variables of a proxy, without an authority."""
+    # In lower case as well: some programs, such as curl, read `http_proxy` only so.
     names = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
     return Provisions(variables=dict.fromkeys(names, proxy.url))
 

@@ -125,7 +125,7 @@ class ControlProxyClient:
     def hand_over(self, name: str, listeners: Iterable[SandboxListener]) -> None:
         with _connect(self._handover) as sock, sock.makefile("rb") as answers:
             for item in listeners:
-                # One line for each listener, and its answer before the next: a refusal names its port.
+                # Each listener has a line, answered before the next: a refusal names its port.
                 try:
                     socket.send_fds(sock, [_offer_line(name, item)], [item.sock.fileno()])
                     answer = _parse_answer(answers.readline(_MAX_ANSWER_BYTES))

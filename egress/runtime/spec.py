@@ -17,6 +17,7 @@ from typing import BinaryIO, Final, Literal
 
 from egress.runtime.errors import CommandError, ExecTimeoutError, SpecError
 
+# A name becomes part of paths, records and headers, so it holds no character with a meaning there.
 NAME_PATTERN: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 _VARIABLE_PATTERN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL_PATTERN: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?")
@@ -71,6 +72,7 @@ class Mount:
     def __post_init__(self) -> None:
         if not self.source.is_absolute():
             raise SpecError("mounts.source is not an absolute path", "begin it with /")
+        # A NUL cannot stand in a path, and a line end could forge a line where the path is shown.
         if any(mark in str(self.source) for mark in "\0\n"):
             raise SpecError("mounts.source holds an invalid character", "rename it")
         check_path("mounts.target", self.target)
@@ -99,11 +101,13 @@ class Spec:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        # A name that begins with `-` could be taken for an option.
         if not self.image or not self.image.isprintable() or " " in self.image or self.image.startswith("-"):
             raise SpecError("image is not a valid image name", "give its name, with a tag or a digest")
         _check_range("user", self.user, 0, 1 << 31)
         _check_range("group", self.group, 0, 1 << 31)
         check_path("workdir", self.workdir)
+        # `read_only` leaves the working folder writable: as the root folder it would undo that.
         if normpath(self.workdir) == "/":
             raise SpecError("workdir is the root folder", "name a folder in it")
         check_ports(self.ports)
@@ -112,6 +116,7 @@ class Spec:
         targets = [mount.target.rstrip("/") for mount in self.mounts]
         if len(set(targets)) < len(targets):
             raise SpecError("mounts.target names one path twice", "mount one thing there")
+        # A copy: the caller's mapping cannot change after the check.
         object.__setattr__(self, "env", _variables("env", self.env))
         object.__setattr__(self, "labels", MappingProxyType(dict(self.labels)))
 
@@ -234,6 +239,7 @@ def check_name(name: str) -> None:
 
 def check_path(what: str, path: str) -> None:
     """Refuse a path inside a sandbox that is not absolute and plain. Raises `SpecError`."""
+    # `..` could leave the folder that was checked, and `//` may have a meaning of its own.
     is_whole = path.startswith("/") and not path.startswith("//") and ".." not in path.split("/")
     if not is_whole or not path.isprintable():
         raise SpecError(
@@ -275,6 +281,7 @@ def _check_labels(labels: Values) -> None:
 
 
 def _check_range(what: str, value: float, least: float, most: float) -> None:
+    # A boolean is an integer in Python, and is no size.
     if isinstance(value, bool) or not least <= value <= most:
         raise SpecError(
             f"{what} is out of range",

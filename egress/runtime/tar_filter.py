@@ -227,8 +227,8 @@ def _check_place(name: str, plain: tarfile.TarInfo, known: _KnownEntries) -> Non
 
 # tarfile reads everything that describes an entry into memory before a caller can judge the entry: names,
 # keys, sparse maps, any number of any size. So their sizes, keys and number are checked before it reads them.
-# Sparse maps are not read at all: such an entry is only marked as sparse. Archives are read forwards only, so
-# that they can come from a pipe.
+# Sparse maps are not read at all: such an entry is only marked as sparse. Archives are read forwards only,
+# because they can come from a pipe.
 _KEYED_TYPES: Final = frozenset({tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE})
 _DESCRIBING_TYPES: Final = frozenset({*_KEYED_TYPES, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK})
 _MAX_DESCRIPTION_BYTES: Final = 1024 * 1024

@@ -49,6 +49,7 @@ class AsyncProcess(AsyncTwin[Process]):
 
     def __init__(self, sync: Process) -> None:
         super().__init__(sync)
+        # The outputs are wrapped once, so that `process.stdout` is the same object each time.
         self.stdout = AsyncStream(sync.stdout)
         self.stderr = AsyncStream(sync.stderr)
 
@@ -58,6 +59,7 @@ class AsyncProcess(AsyncTwin[Process]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # The end of a context may wait for the process, so it runs in a thread, too.
         await in_thread(self._sync.__exit__, kind, error, trace)
 
     write = awaited(Process.write)
@@ -69,6 +71,7 @@ class AsyncProcess(AsyncTwin[Process]):
 
     @copy_docstring(Process.poll)
     def poll(self) -> int | None:
+        # No thread, because this never waits.
         return self._sync.poll()
 
     @copy_docstring(Process.logs)
@@ -111,6 +114,7 @@ class AsyncFiles(AsyncTwin[Files]):
     async def watch(
         self, path: Where = ".", *, interval: float = 0.5
     ) -> AsyncIterator[AsyncIterator[Change]]:
+        # Entered and left by hand, because both ends of the blocking context may wait.
         context: AbstractContextManager[Iterator[Change]] = self._sync.watch(path, interval=interval)
         changes = await in_thread(context.__enter__)
         try:
@@ -197,6 +201,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
         volumes: Volumes | None = None,
         runtime: Runtime | None = None,
     ) -> Self:
+        # Every argument by name: a new parameter of the blocking method cannot shift another one.
         made = await in_thread(
             Sandbox.create,
             name=name,
@@ -252,6 +257,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
     async def list(cls, *, labels: Values = NO_VALUES, runtime: Runtime | None = None) -> list[Info]:
         return await in_thread(Sandbox.list, labels=labels, runtime=runtime)
 
+    # Each method is listed: type checkers and readers see the whole interface here.
     stop = awaited(Sandbox.stop)
     start = awaited(Sandbox.start)
     delete = awaited(Sandbox.delete)

@@ -27,6 +27,7 @@ class CancelScope:
         with self._lock:
             self._is_cancelled = True
             ends = list(self._ends)
+        # Outside of the lock: an end may wake a thread that takes it.
         for end in ends:
             end()
 

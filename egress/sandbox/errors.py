@@ -14,6 +14,7 @@ class FailedCommandError(CommandError):
 
     def __init__(self, message: str, hint: str = "", *, result: ExecResult | None = None) -> None:
         super().__init__(message, hint)
+        # A result is always there, so that callers never meet None.
         self.result = result or ExecResult(exit_code=1)
 
 

@@ -100,7 +100,7 @@ class Files:
         >>> sandbox.files.read("picture.png")[:4]  # doctest: +SKIP
         b'\x89PNG'
         """
-        # One byte more than allowed, instead of a size check: a file can grow while it is read.
+        # A byte more than allowed, instead of a size check: a file can grow while it is read.
         argv = path_command("read", path, str(most + 1))
         result = run_on_path(self._place, path, Command(argv=argv, most_output=most, timeout=timeout))
         if result.exit_code:

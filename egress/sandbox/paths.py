@@ -78,6 +78,7 @@ def resolve(place: CommandRunner, path: Where, make: str = "") -> str:
     `make` names the missing folders to create: those "above" it, or "all".
     """
     found = run_verb(place, "resolve", path, make).decode("utf-8", "surrogateescape")[:-1] or "/"
+    # The path comes out of the sandbox: control characters could forge lines of a log or a terminal.
     if not found.isprintable():
         raise PathDeniedError("the path holds an invalid character", "rename it")
     return found
@@ -100,6 +101,7 @@ def path_error(status: int, path: Where, name: str) -> SandboxError:
     """The error for an exit status of files.sh."""
     # The numbers are those of files.sh, whose head lists them.
     there = f"{str(path)!r} in the sandbox {name}"
+    # Messages hold no output of the script, which a program in the sandbox could have written.
     match status:
         case 40:
             return UnsupportedError(

@@ -89,6 +89,7 @@ class Process:
         self._argv = command.argv
         self.stdout = Stream("stdout", keep)
         self.stderr = Stream("stderr", keep)
+        # At most 1 MiB: `logs()` shows only the newest output.
         self._both = RingBuffer(min(keep, MIB))
         # The variable is inherited by children, so signals reach processes that left the group.
         marked = Command(
@@ -106,6 +107,7 @@ class Process:
         self._running: Running = place.begin(marked, output)
         self._settled = CancellableEvent()
         self._came: ExecResult | BaseException | None = None
+        # A daemon thread: the program may exit while the command still runs.
         threading.Thread(target=self._await, name=f"egress-{place.name}-wait", daemon=True).start()
 
     def __repr__(self) -> str:
@@ -199,6 +201,7 @@ class Process:
             self._came = self._running.wait()
         except BaseException as error:  # noqa: BLE001 - raised again in the threads that wait
             self._came = error
+        # The result comes before the end of the outputs: a reader at their end can ask for the status.
         self._settled.set()
         for ring in (self.stdout._ring, self.stderr._ring, self._both):  # noqa: SLF001 - both belong together
             ring.close()
@@ -223,6 +226,7 @@ class Process:
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 raise TimeoutError
+            # Both outputs: a program may write its prompt to either.
             piece = self._both.read_after(at, left)
             if piece is None:
                 return
@@ -233,6 +237,7 @@ class Process:
 
     def _send(self, name: str) -> None:
         words = ("/bin/sh", "-c", _SIGNAL_SCRIPT, "sh", name, f"{COMMAND_VARIABLE}={self._token}")
+        # From the root folder, because the working folder may be gone.
         status = self._place.run(Command(argv=words, cwd="/")).exit_code
         if status not in (0, _NO_PROCESS_STATUS):
             raise UnsupportedError("cannot send the signal", "the image needs a POSIX shell, grep and /proc")
@@ -262,6 +267,7 @@ def split_lines(pieces: Iterable[bytes], *, is_whole: bool = True) -> Iterator[s
     rest = ""
     for piece in pieces:
         *whole, rest = (rest + decoder.decode(piece)).split("\n")
+        # A program that never ends its line must not fill the memory of the caller.
         if len(rest) > MAX_LINE_LENGTH:
             whole, rest = [*whole, rest], ""
         for line in whole:

@@ -42,6 +42,7 @@ class Pty:
             cwd=cwd,
             env={"TERM": TERMINAL_TYPE, **env},
             terminal=Terminal(columns=cols, rows=rows),
+            # The ring keeps the output, so the result holds none.
             most_output=0,
         )
         # A terminal has one output, so both callbacks fill one ring.
@@ -93,6 +94,7 @@ class Pty:
             raise TimeoutError
         if isinstance(self._came, int):
             return self._came
+        # Settled without a status: the wait for the command has failed, with this error.
         raise self._came or TimeoutError
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ class BindingHistory:
         is_news = False
         for spec in specs:
             key = (spec.name, spec.bindings)
-            # Already known bindings change nothing, so cached searches stay valid.
+            # Unexpired bindings are left alone: news for every request would rebuild the searches each time.
             if self._ends.get(key, 0.0) <= now:
                 self._specs[key], self._ends[key] = spec, now + REPLACED_VALUE_LIFETIME
                 is_news = True
@@ -55,6 +55,7 @@ class BindingHistory:
         }
         # Running exchanges keep a binding, however long they last.
         alive = [key for key, end in ends.items() if end > now or is_carried(key[0])]
+        # Bounded, because rules that are reloaded often would otherwise add bindings without end.
         over = sorted(alive, key=ends.__getitem__)[-MAX_PAST_BINDINGS:]
         self._specs = {**{key: self._specs[key] for key in over}, **kept}
         self._ends = {**{key: ends[key] for key in over}, **dict.fromkeys(kept, math.inf)}

@@ -82,6 +82,7 @@ class CacheEntry:
             self._revoked.append(value)
             self._revokes_next = False
         if any(value.is_same(revoked) for revoked in self._revoked):
+            # The value before is given up as well: the source no longer stands behind it.
             self.value = None
             raise UnreadableError(
                 "the value was revoked, and the source still gives it",
@@ -102,6 +103,7 @@ class CacheEntry:
         """Note a failed fetch; report whether its cause is new."""
         is_news = self.fault is None or self.fault.message != fault.message
         self.fault = fault
+        # The pause keeps every single request from asking a broken source again.
         self._retry = retry
         return is_news
 
@@ -110,6 +112,7 @@ class CacheEntry:
         if self.value is None:
             self._revokes_next = True
             return
+        # Kept for comparison: the source may go on giving the revoked value.
         self._revoked.append(self.value)
         self.value = None
 

@@ -86,4 +86,5 @@ class ChildEnvironment:
         return home_dir(self._environ)
 
     def _may_pass(self, name: str, text: str) -> bool:
+        # Compared by value as well: a secret is often exported under a second name.
         return name not in self._hidden and not any(value.occurs_in(text) for value in self._values)

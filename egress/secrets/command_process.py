@@ -116,6 +116,7 @@ def _started(
 
 
 def _kill(popen: subprocess.Popen[bytes]) -> None:
+    # A program that runs as another user (setuid) cannot be killed, which must not raise here.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(popen.pid, signal.SIGKILL)
 
@@ -183,7 +184,7 @@ class _Reading:
                 del self._pipes[pipe]
                 return
             if not is_out:
-                # Read a chunk at a time: a program that floods standard error must still meet its time limit.
+                # Chunk by chunk: a program that floods standard error must still meet its time limit.
                 self.stderr += len(data)
                 return
             self._out += data

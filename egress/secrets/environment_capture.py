@@ -121,6 +121,7 @@ def _start_again(values: Mapping[str, str], environ: Mapping[str, str], argv: Se
 
 
 def _packed(values: Mapping[str, str]) -> bytes:
+    # NUL cannot occur in a variable, so it separates them without an escape.
     return b"\0".join(os.fsencode(f"{name}={text}") for name, text in values.items())
 
 
@@ -135,8 +136,9 @@ def _sealed(data: bytes) -> int:
     try:
         with open(descriptor, "wb", closefd=False) as file:
             file.write(data)
-        # Above the standard streams, which a later start may replace.
+        # Sealed before it is handed over: the seals tell its reader that the file is from here.
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+        # Above the standard streams, which a later start may replace.
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_DESCRIPTOR)
     finally:
         os.close(descriptor)

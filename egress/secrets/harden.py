@@ -22,6 +22,7 @@ _PR_SET_DUMPABLE = 4
 def harden() -> None:
     """Make the process undumpable. Raises UnreadableError if the system refuses."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # Read back after setting: a kernel that accepts the call and ignores it must be noticed.
     if _prctl(_PR_SET_DUMPABLE) != 0 or _prctl(_PR_GET_DUMPABLE) != 0:
         reason = os.strerror(ctypes.get_errno()).lower()
         raise UnreadableError(

@@ -37,6 +37,7 @@ class ProgramLookup:
     def find(self, word: str) -> str | None:
         """Return the full path of a program; None if it is missing or depends on the working folder."""
         name = self.expand_home(word)
+        # A relative path is refused: the working folder would decide which program it names.
         if not name or ("/" in name and not name.startswith("/")):
             return None
         return shutil.which(name, path=self.path)

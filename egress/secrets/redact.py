@@ -73,11 +73,12 @@ class _EventSearch:
         """Return the value itself if it is clean, else its masked form."""
         if isinstance(value, _PLAIN_TYPES):
             return value
+        # Exact types only: a subclass may be rendered as another text than it holds.
         if type(value) is str:
             return self.text(value)
         if type(value) is bytes:
             return self._needles.mask(value).data
-        # Deeper values are searched as text, so depth cannot hide a secret.
+        # Deeper values are searched by their `repr`, so that a container that holds itself ends here.
         if depth < _MAX_DEPTH:
             if type(value) is dict:
                 return {self.clean(k, depth + 1): self.clean(v, depth + 1) for k, v in value.items()}

@@ -117,11 +117,11 @@ class SecretResolver:
         """Return the secrets available within the deadline. Never raises for a missing secret."""
         specs = tuple(specs)
         for spec in specs:
-            # Note all of them before the first fetch: a command must not get the variable of a secret.
+            # Every source is noted before the first fetch: a command must not get the variable of a secret.
             self._of(spec)
         runs = {run for spec in specs if (run := self._awaited(spec))}
         if runs:
-            # The fetch goes on after a deadline or a cancelled caller: other callers may wait for it.
+            # A deadline or a cancelled caller ends no fetch, since other callers may wait for it.
             await asyncio.wait(runs, timeout=self._deadline)
         now = self._monotonic()
         found = {}
@@ -253,6 +253,7 @@ class SecretResolver:
 
     async def close(self) -> None:
         """Cancel all fetches and kill running commands; no command runs again."""
+        # Programs are killed first: a cancelled task would leave its thread and its program running.
         for entry in self._entries.values():
             entry.source.stop()
         runs = tuple(self._runs.values())
@@ -391,8 +392,10 @@ class SecretResolver:
 def _fetch_value(source: SecretSource, last: SourceValue | None, name: str) -> SourceValue:
     """Return the checked value of a source, with its costly parts prepared; runs in a thread."""
     value = source.fetch()
+    # The known object carries compiled searches, which stay valid for the same value.
     if last is not None and value.is_same(last):
         return last
+    # Checked and compiled in the thread, since both would hold up the event loop for milliseconds.
     value.secret_named(name)
     value.needles(name)
     return value

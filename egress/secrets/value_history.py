@@ -46,6 +46,7 @@ class ValueHistory:
         self.retire(owner, now)
         if value.is_short:
             return
+        # A value that comes back keeps its record, in which running exchanges are counted.
         same = (known for known in self._ends if known.owner is owner and known.value.is_same(value))
         newest = next(same, None) or KnownValue(name, value, owner)
         self._ends.pop(newest, None)

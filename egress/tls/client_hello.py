@@ -113,6 +113,7 @@ class HelloReader:
     def _whole_record(self) -> int | None:
         """Return the length of the record that starts here, or None while it is incomplete."""
         kept = self._kept
+        # Judged as soon as they arrive: a client of another protocol gets its answer at the first byte.
         if (kept and kept[0] != _HANDSHAKE) or (len(kept) > 1 and kept[1] != 3):
             raise WireError("This is not TLS.", "Speak TLS on this connection.")
         if len(kept) > 2 and kept[2] not in _MINOR_VERSIONS:
@@ -136,6 +137,7 @@ class HelloReader:
         end = _MESSAGE_HEADER + int.from_bytes(message[1:4])
         if end > self._limit:
             raise WireError("The ClientHello is too long.", "Offer less, or resume with smaller tickets.")
+        # An upstream could read these bytes differently from the proxy.
         if len(message) > end:
             raise WireError("Something follows the ClientHello in its record.")
         return memoryview(bytes(message))[_MESSAGE_HEADER:] if len(message) == end else None
@@ -186,6 +188,7 @@ def _read(body: memoryview) -> ClientHello:
     suites = len(cursor.vector(2))
     if not suites or suites % 2:
         raise WireError("The cipher suites of the ClientHello are malformed.")
+    # Compressed TLS leaks secrets by the length of its records, so a client has to offer none.
     if 0 not in cursor.vector(1):
         raise WireError("The ClientHello asks for compression only.")
     found = {} if cursor.is_done else _extensions(cursor.vector(2))
@@ -204,6 +207,7 @@ def _extensions(data: memoryview) -> dict[int, memoryview]:
     found: dict[int, memoryview] = {}
     while not cursor.is_done:
         kind = cursor.number(2)
+        # Of two server names, the proxy and the upstream could each take another one.
         if kind in found:
             raise WireError("An extension of the ClientHello is repeated.")
         found[kind] = cursor.vector(2)
@@ -220,6 +224,7 @@ def _server_name(data: memoryview) -> str:
     if not names.is_done:
         raise WireError("The ClientHello names more than one server.")
     try:
+        # Latin-1 decodes every byte; the check of the host name then refuses all but ASCII.
         return canonical_wire_host(name.decode("latin-1"))
     except HostError:
         raise WireError("The server name of the ClientHello is not a valid host name.") from None

@@ -35,9 +35,11 @@ class Pins:
         self, _connection: SSL.Connection, certificate: crypto.X509, _error: int, depth: int, verified: int
     ) -> bool:
         """Take part in a verification: called for each certificate of the chain, that of the host last."""
+        # A pin only narrows: it never turns a failed verification into a success.
         if not verified:
             return False
         self._found = self._found or pin_of(certificate) in self._wanted
+        # The certificate of the host comes last, at depth 0: a missing pin is known only then.
         self.failed = depth == 0 and not self._found
         return not self.failed
 

@@ -54,6 +54,7 @@ class UpstreamProof:
 
 def is_verified(connection: SSL.Connection) -> bool:
     """Tell whether a handshake is complete and its peer certificate verified."""
+    # OpenSSL also reports success where the peer sent no certificate, so both are checked.
     is_good: bool = _lib.SSL_get_verify_result(connection._ssl) == _lib.X509_V_OK  # noqa: SLF001
     return is_good and connection.get_peer_certificate() is not None
 

@@ -66,6 +66,7 @@ def replay_traffic(wanted: TrafficSelection, policy: Policy, now: int) -> tuple[
 
 def suggest_rule(entry: LogEntry, rules: RuleBook, now: int) -> Suggestion | None:
     """Suggest a rule change that allows a denied request; None without a request or without rules."""
+    # The rules of now, not those of the denial: a suggestion has to fit the current files.
     observed = observe(entry.fields)
     if observed is None or rules.policy is None:
         return None
@@ -76,6 +77,7 @@ def _traffic(
     wanted: TrafficSelection, now: int, check: Callable[[], None]
 ) -> tuple[Traffic, tuple[str, ...]]:
     span = TimeRange.of(wanted.since, now)
+    # The deadline covers the reading, too: in a large log this is the slow part.
     lines = until_timeout(read(wanted.log, span, wanted.index), check)
     traffic = Traffic.of(lines, wanted.profile or None, MAX_KINDS)
     return traffic, traffic.missing(span.odd)
@@ -96,6 +98,7 @@ def timeout_check(clock: Callable[[], float], seconds: float = DRAFT_TIMEOUT) ->
 def until_timeout[T](items: Iterable[T], check: Callable[[], None]) -> Iterator[T]:
     """Yield the items, and check the deadline every 100 items."""
     for number, item in enumerate(items):
+        # Asking the clock for every line would slow the reading down.
         if not number % 100:
             check()
         yield item

@@ -70,6 +70,7 @@ class RequestGuard:
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         if scope["method"] not in METHODS:
             return 405, "This page is read-only: use GET."
+        # Exactly one `Host`: of two, this check and a later reader could each take another one.
         hosts = headers.getlist("host")
         if len(hosts) != 1 or _name(hosts[0]) not in self._names:
             return 421, "Unknown host name: use the printed link, or allow the name with --name."
@@ -123,6 +124,7 @@ class _Answer:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             given = list(message.get("headers", ()))
+            # No page may stay in a cache on the disk: only a response with its own rule may.
             if not any(name == b"cache-control" for name, _ in given):
                 given.append((b"cache-control", b"no-store"))
             message = {**message, "headers": [*given, *HEADERS]}

@@ -42,6 +42,7 @@ def address(path: str, **values: str) -> str:
 
 def parse_query(query: Mapping[str, str], now: int) -> PageQuery:
     """Parse the query of an address. `now` is in UTC microseconds."""
+    # Cut before parsing: an address can hold any amount of text.
     texts = {name: query.get(name, "").strip()[:MAX_FILTER_CHARS] for name in NAMES}
     given = {name: text for name, text in texts.items() if text}
     try:

@@ -64,6 +64,7 @@ def read(files: Sequence[Path], now: int) -> RuleBook:
     try:
         paths = find_rule_files(files, Path())
         sources = tuple(RuleText(printable_path(path), read_text(path)) for path in paths)
+    # A faulty rule file must not hide the log, so the page shows the reason instead.
     except NotTextError as error:
         return RuleBook(findings=(error.finding,), problem="a rule file is not valid text")
     except EgressError as error:
@@ -161,6 +162,7 @@ def around(rules: RuleBook, place: str) -> list[tuple[int, str, bool]]:
     """Return the lines around `file:line` in a current rule file: number, text, True for the line itself."""
     file, _, number = place.rpartition(":")
     text = _text(rules, file)
+    # A log line or an address may name any place, so the number is bounded before `int`.
     if text is None or not number.isascii() or not number.isdecimal() or len(number) > 7:
         return []
     lines, at = text.splitlines(), int(number)
@@ -175,6 +177,7 @@ def _text(rules: RuleBook, file: str) -> str | None:
 
     The proxy may have named the file relative to another folder, so a matching end of the path is enough.
     """
+    # An ambiguous path shows no text, rather than that of the wrong file.
     found = [source.text for source in rules.sources if source.name == file]
     found = found or [source.text for source in rules.sources if _is_same(source.name, file)]
     return found[0] if len(found) == 1 else None

@@ -16,6 +16,7 @@ def make_own_folder(folder: Path, cure: str) -> Path:
     Raises `UnreadableError` for a link, or a folder of another user, and `OSError`.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # `mkdir` accepts what is there: another user may have made the folder first, or left a link.
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         raise UnreadableError(f"{folder} is not a folder of your own", cure)

@@ -25,5 +25,6 @@ def peer_of(sock: socket.socket) -> Peer:
 
 
 def is_own_user(sock: socket.socket) -> bool:
-    """Whether the process at the other end belongs to our user, or to root."""
+    """True if the process at the other end belongs to our user, or to root."""
+    # Root is no threat to refuse: it can read the memory of this process anyway.
     return peer_of(sock).uid in (os.geteuid(), 0)

@@ -14,7 +14,7 @@ OWNER_MODE: Final = 0o600
 
 
 def is_path_too_long(path: Path) -> bool:
-    """Whether Egress never listens at this path."""
+    """True if the path is too long for a socket of Egress."""
     return len(os.fsencode(path)) > MAX_PATH_BYTES
 
 

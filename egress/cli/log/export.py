@@ -68,6 +68,7 @@ def export(
     wanted = filter_options.filters(**options)
     folder, file = locations.folder_and_key(state_dir, directory, key)
     known = locations.read_key(file, folder)
+    # Rules are read before the log is verified: a wrong name should not cost a long run.
     kept = _rules(files)
     private = evidence_key.read_or_create(signing_key or file.with_name(evidence_key.NAME))
     # Verified before signing: a signature on an unchecked log would prove nothing.
@@ -75,7 +76,7 @@ def export(
     policy = rulefiles.policy(files)[1].digest if files else ""
     order = evidence_bundle.BundleRequest(wanted, verified, kept, policy, rulefiles.now() * 1_000_000)
     made = evidence_bundle.make(target, folder, order, private)
-    # A damaged log is evidence, too, so the bundle is made and says so.
+    # Still exported: a damaged log is evidence, too, and the bundle admits the damage.
     if not verified.is_sound:
         render.line(
             ("note: ", DOUBT),
@@ -93,6 +94,7 @@ def _rules(files: tuple[Path, ...]) -> tuple[BundledRuleFile, ...]:
     from egress.review.evidence_bundle import BundledRuleFile
 
     return tuple(
+        # Numbered, since files of two folders may share their name.
         BundledRuleFile(f"{number}-{path.name}", read_text(path).encode("utf-8"))
         for number, path in enumerate(files, 1)
     )

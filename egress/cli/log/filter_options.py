@@ -32,6 +32,7 @@ def filters(**asked: str) -> Filters:
     """Return the requested filters. Raises `UsageError`."""
     since, until = moment(asked["since"], "--since"), moment(asked["until"], "--until")
     found = Filters.of(asked, since, until)
+    # An empty span would look like a log without traffic.
     if found.since is not None and found.until is not None and found.since >= found.until:
         raise UsageError("--since is not before --until", "swap them")
     return found

@@ -14,6 +14,7 @@ class IdCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         names = {name for param in self.get_params(ctx) for name in param.opts}
+        # An id is random base64url, so about one in 64 begins with a dash.
         ids = [word for word in args if _ID.fullmatch(word) and word not in names]
         if ids and "--" not in args:
             args = [*(word for word in args if word not in ids), "--", *ids]

@@ -22,7 +22,7 @@ STYLES: dict[str, Style] = {"allow": GOOD, "deny": BAD}
 MAX_TEXT_CHARS = 120
 
 # A spreadsheet may cut lines at other characters than we do, and quotes do not keep a cell together then:
-# what begins a formula is disarmed wherever a cell could begin. It may be written in full width.
+# so the start of a formula is disarmed wherever a cell could begin, also in full-width characters.
 _FORMULA = re.compile(r"""(?:^|(?<=[ ,;|"]))(?=[=+@\-\uff1d\uff0b\uff20\uff0d])""")
 
 

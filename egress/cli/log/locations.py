@@ -47,6 +47,7 @@ def of_index(command: Command, *aliases: str) -> Command:
 
 def folder(state_dir: Path | None, directory: Path | None) -> Path:
     """Return the folder of the log."""
+    # Settings are only read if needed: a foreign log must not depend on the local ones.
     return directory or _settings(state_dir)[0]
 
 
@@ -100,8 +101,10 @@ def own_index_path(log: Path) -> Path | None:
     """Return a place for the index in the user's state folder, if the log's folder is not writable."""
     if not log.is_dir() or os.access(log, os.W_OK):
         return None
+    # Hashed, so that logs in folders of the same name keep separate indexes.
     name = hashlib.sha256(os.fsencode(log.resolve())).hexdigest()[:16]
     own = environment.state_dir(environment.read_environment()) / "review"
+    # Closed to others: an index holds all that the log holds.
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
     return own / f"{name}.sqlite3"
 
@@ -128,7 +131,7 @@ class _Progress:
 
     def __call__(self, done: int, total: int) -> None:
         share = done * 10 // total if total else 10
-        # Small logs are read before a progress line could help.
+        # On stderr and only for large logs, so that scripts see no noise.
         if total >= LARGE_LOG_BYTES and self._told < share < 10:
             self._told = share
             render.line(("reading: ", DOUBT), f"{share}0 % of {total // 1_000_000} MB", stderr=True)

@@ -63,12 +63,14 @@ def prune(
     known = locations.read_key(file, folder)
     clock = SystemClock()
     now = clock.now_ns() // 1000
+    # Verifies first: pruning a damaged log would destroy the evidence of the damage.
     found = pruning.prune(folder, known, keep, by=_user(), now=now, is_trial=dry_run, is_forced=force)
     what = "would be deleted" if dry_run else "deleted"
     for name in found.files:
         render.line((f"{what}: ", DIM), name)
     total = f"{count(len(found.files), 'file')} {what}, {found.size} bytes"
     render.line(("ok ", GOOD), f"{total}; the log begins with {found.first}, {found.kept} bytes")
+    # The line comes from the only writer of the log: a running proxy, or this command if none runs.
     if found.files and not dry_run and not pruning.record_pruning(folder, known, clock):
         render.line(("note: ", DIM), "the next start of the proxy records the deletion in the log")
     return 0
@@ -78,6 +80,7 @@ def _user() -> str:
     """Return the name of the current user."""
     number = os.getuid()
     try:
+        # The name behind the real id: variables such as USER can be set to anything.
         return pwd.getpwuid(number).pw_name
     except KeyError:
         return f"user {number}"

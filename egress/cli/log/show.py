@@ -37,6 +37,7 @@ def show(
       egress log show 3fJq0b2Kx9aZ
     """
     with locations.open_index(state_dir, directory, place) as index:
+        # A refused connection has no request, so its own id has to work here, too.
         found = index.find(request_id[:MAX_LINES]) or index.connection(request_id[:MAX_LINES])
     if not found:
         raise ContentError(

@@ -54,14 +54,14 @@ def stats(
     from egress.review import TrafficTotals
     from egress.review.timestamps import format_moment
 
-    # Options are checked before the index is opened, which can take long.
+    # Filters are parsed before the index is opened: a typo should not wait for a large log.
     wanted = filter_options.filters(**options)
     with locations.open_index(state_dir, directory, place) as index:
         found = index.stats(wanted, "verdict" if by == "time" else by, top)
         rows = list(found.rows)
         if by == "time":
             rows = [(format_moment(start), numbers) for start, numbers in index.over_time(wanted)]
-    # Time has no remainder: every interval is a row.
+    # Time is never cut to the top groups, so no remainder exists.
     others = None if by == "time" else found.others
     if as_json:
         render.data(
@@ -76,6 +76,7 @@ def stats(
     # Names come from sandboxes and may contain formulas, so they are disarmed.
     if as_csv:
         parts = [*rows, *([("others", others)] if others is not None else [])]
+        # Names come from sandboxes, and a spreadsheet would run a formula among them.
         values = [[line_format.harmless(name), *asdict(numbers).values()] for name, numbers in parts]
         line_format.table_as_csv([[by, *(each.name for each in fields(TrafficTotals))], *values])
         return 0
@@ -107,6 +108,7 @@ def duration(microseconds: int) -> str:
     """Return `12 ms`; empty for zero."""
     if not microseconds:
         return ""
+    # Above ten seconds, milliseconds are noise.
     if microseconds >= 10_000_000:
         return f"{microseconds / 1_000_000:.0f} s"
     return f"{microseconds / 1000:.0f} ms" if microseconds >= 1000 else f"{microseconds} us"

@@ -55,6 +55,7 @@ def suggest(
     from egress.rules.compile.load import RuleText
 
     line = _found(request, state_dir, directory, place) if request else None
+    # A line without a decision, such as a reload, has no request to repeat.
     one = observe(line.fields) if line else None
     if line is None or one is None:
         raise ContentError(
@@ -62,6 +63,7 @@ def suggest(
         )
     # The suggestion is tried on these rules, so errors in them are reported first.
     at_hand = traffic.rules_at_hand(files)
+    # Only to stop at mistakes: a suggestion for broken rules cannot be tried.
     rulefiles.policy(at_hand)
     sources = [RuleText(printable_path(path), read_text(path)) for path in find_rule_files(at_hand, Path())]
     answer = suggested(one, line.text("address"), sources, preset_texts(), rulefiles.now())
@@ -80,11 +82,13 @@ def _found(
 
     try:
         with locations.open_index(state_dir, directory, place) as index:
+            # Cut, because the id was typed and becomes part of a query.
             line = index.newest(request[:MAX_LINES], lambda entry: is_decided(entry, request))
             if line is not None or not index.state().trouble:
                 return line
     # An index is only faster: without one, the log itself is searched.
     except UnreadableError:
+        # An index is a convenience: without one, the log itself is searched.
         pass
     return find(locations.folder(state_dir, directory), request)
 

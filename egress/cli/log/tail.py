@@ -72,13 +72,15 @@ def show(
 
     def wait() -> bool:
         table.print()
+        # Flushed before each pause: a reader behind a pipe wants new lines now.
         render.finish()
         time.sleep(POLL_INTERVAL)
         return True
 
     if as_csv:
+        # Only the head, once: lines that follow are printed one at a time.
         line_format.as_csv([])
-    # Ctrl-C is the normal end of following, not an error.
+    # Ctrl-C is the way to end this command, so it is no failure.
     with contextlib.suppress(KeyboardInterrupt):
         for entry in follow(where, wanted, last, wait if follows else None):
             if as_json:
@@ -101,6 +103,7 @@ class _Table:
     def add(self, cells: Sequence[Cell]) -> None:
         """Keep a line until there is nothing to read, so that those that come together fit each other."""
         row = [(cell, render.PLAIN) if isinstance(cell, str) else cell for cell in cells]
+        # Escaped before measuring: an escaped character is wider.
         row = [(render.printable(text), style) for text, style in row]
         # Lines of one burst are aligned together before they are printed.
         self._waiting.append(row)
@@ -108,6 +111,7 @@ class _Table:
             len(text) * (len(text) <= most) for (text, _), most in zip(row, MAX_CELL_WIDTHS, strict=True)
         )
         self._widths = [max(pair) for pair in zip(self._widths, lengths, strict=True)]
+        # A flood of lines must not grow in memory until it pauses.
         if len(self._waiting) >= MAX_WAITING_LINES:
             self.print()
 

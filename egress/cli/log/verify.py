@@ -43,6 +43,7 @@ def verify(
       egress log verify --dir /var/log/egress --key /etc/egress/audit.key
       egress log verify evidence.zip
     """
+    # A bundle is checked first and alone: its recipient has neither the log nor its key.
     if bundle is not None:
         return _bundle(bundle, key or "", as_json=as_json)
     from egress.audit import verify as check
@@ -52,7 +53,7 @@ def verify(
     try:
         found = check(folder, known)
     except UnreadableError as error:
-        # A wrong key is the usual cause, so the message names the key that was used.
+        # The usual cause is the key of another log, so the hint names the key.
         hint = f"{error.hint}; the key taken was {file}{locations.beside(folder, file)}"
         raise UnreadableError(error.message, hint) from None
     if as_json:
@@ -67,6 +68,7 @@ def _show(folder: Path, found: Verification) -> None:
         render.line((f"{fault}", BAD))
         render.line(("  hint: ", DIM), fault.hint)
     what = f"{count(found.lines, 'line')} in {count(found.files, 'file')}"
+    # No fault by itself: a line can be announced before it is written.
     if found.unfinished:
         more = count(found.unfinished, "line")
         render.line(f"{more} announced and not there: the proxy was killed, or is writing just now")
@@ -82,6 +84,7 @@ def _show(folder: Path, found: Verification) -> None:
 def _as_data(folder: Path, found: Verification) -> dict[str, object]:
     faults = [{**asdict(fault), "hint": fault.hint} for fault in found.faults]
     data = {"ok": found.is_sound, "directory": str(folder), **asdict(found), "faults": faults}
+    # Always empty here: only `egress log export` has the extents kept.
     del data["seen"]
     return {**data, "pruning": None if found.pruning is None else _pruning(found.pruning)}
 
@@ -138,5 +141,6 @@ def _show_bundle(path: Path, found: CheckedEvidence, *, is_named: bool) -> None:
     if isinstance(pruned, dict):
         who = f"{pruned.get('by')} at {pruned.get('at')}"
         render.line(f"it began with line {pruned.get('seq')}: what was before it had been deleted by {who}")
+    # Anyone can sign a bundle: only a fingerprint from another channel proves the author.
     compare = "" if is_named else ": compare it with the one that you were told"
     render.line(("signed by: ", DIM), f"{found.fingerprint}{compare}")

@@ -43,6 +43,7 @@ def attach(begin: Begin, command: Command, *, terminal: bool) -> int:
 
 
 def _at_terminal(begin: Begin, command: Command) -> int:
+    # The spec refuses a timeout at a terminal: `create` limits the sandbox instead.
     wanted = replace(command, terminal=_size(), timeout=None)
     with _raw(), SignalForwarder() as signals:
         process = begin(wanted, Output(stdout=_Sink(STDOUT, signals.lost)))
@@ -92,6 +93,7 @@ class _Sink:
         rest = memoryview(data)
         try:
             while rest and self._is_open:
+                # A pipe may accept only a part of the data.
                 rest = rest[os.write(self._descriptor, rest) :]
         except OSError:
             self._is_open = False
@@ -142,6 +144,7 @@ class SignalForwarder:
     def belong_to(self, process: RuntimeProcess, resized: Callable[[], object] | None = None) -> None:
         """Deliver events to this process from now on."""
         self._process, self._resized = process, resized or _nothing
+        # A signal during the start had no process to go to, and must not be forgotten.
         if self._seen or self._is_lost:
             self._kill(process)
 
@@ -153,6 +156,7 @@ class SignalForwarder:
 
     def status(self, result: ExecResult) -> int:
         """Return the command's status, or 128 plus the signal's number if a signal ended it."""
+        # The first signal counts: later ones only hurry the end.
         return 128 + self._seen[0] if self._seen and result.exit_code else result.exit_code
 
     def _end(self, number: int, _frame: FrameType | None) -> None:

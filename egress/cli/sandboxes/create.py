@@ -82,6 +82,7 @@ def run_in(
     # A command at a terminal cannot have a timeout, but its sandbox can.
     fleet.create(spec, SandboxLifetime(timeout=seconds if at_terminal else None))
     try:
+        # Inside the try: a sandbox that fails to start must be removed, too.
         fleet.start(spec.name)
         timeout = None if at_terminal else seconds
         command = Command(argv=argv, env=env, timeout=timeout, most_output=0)
@@ -108,6 +109,7 @@ def _asked(given: SandboxOptions) -> Sequence[RequestedVariable]:
     if given["agent"] is None:
         return asked
     named = {each.name for each in asked}
+    # Variables typed by the user win over those of the agent.
     preset = agents.find_agent(given["agent"]).variables
     return (*(RequestedVariable(name, value) for name, value in preset.items() if name not in named), *asked)
 

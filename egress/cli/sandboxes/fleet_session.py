@@ -73,6 +73,7 @@ def fleet(
     process unwinds it instead, so that no sandbox is left behind.
     """
     with on_signal(_unwind), ExitStack() as parts:
+        # Checked before the fleet is opened: a private one would be started only to be refused.
         if keep:
             _check_kept(rules, runtime_dir, seccomp)
         with translate_errors(image):
@@ -85,6 +86,7 @@ def fleet(
                     images=(image,) if image else (),
                 )
             )
+        # Checked again, because `egress up` may have ended in between.
         if keep and not is_shared(found):
             raise _not_kept()
         yield found
@@ -100,6 +102,7 @@ def on_signal(end: Handler, *more: signal.Signals) -> Iterator[None]:
     # `nohup` set it to be ignored, and must keep its effect.
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         numbers.remove(signal.SIGHUP)
+    # Handlers are restored at the end, since tests and embedding programs have their own.
     before = {number: signal.signal(number, end) for number in numbers}
     try:
         yield
@@ -220,6 +223,7 @@ def _environment(
     # Asked before the environment is built, so that no variable of a secret enters the sandbox.
     names = _sources(about)
     kind = SandboxKind.CONTAINER if about.kind == "docker" else SandboxKind.NAMESPACE
+    # Values of the proxy's secrets are searched for, so that none enters under another name.
     made = build_environment(caller, {}, needles_in(caller, names), kind=kind, asked=asked, sources=names)
     for notice in made.notices:
         say(f"{notice.message}; {notice.hint}")

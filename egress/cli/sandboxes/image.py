@@ -54,6 +54,7 @@ def build(base: str | None, tag: str | None, which: str) -> int:
     from egress.runtime.docker.engine import DockerEngine
     from egress.runtime.docker.images import product_images
 
+    # The options are checked by now: a wrong one should not need an engine to be reported.
     engine = DockerEngine()
     try:
         for each in IMAGES if which == ALL else (which,):
@@ -81,7 +82,7 @@ def context(which: str, file: Path) -> int:
 
     recipe = recipes.for_sandbox() if which == "sandbox" else recipes.for_proxy()
     try:
-        # Exclusive creation: an existing archive is never overwritten.
+        # `x` never overwrites, even if the file appears just now.
         with file.open("xb") as out:
             recipe.write(out)
     except FileExistsError:
@@ -109,7 +110,7 @@ def files(folder: Path) -> int:
     from egress.runtime.docker.images import recipes
 
     found = recipes.deployment_files()
-    # Check every name before writing the first file.
+    # Every target is checked first, so that a refused run leaves no half-written folder.
     _check_free(folder / name for name in found)
     for name, source in found.items():
         target = folder / name

@@ -32,6 +32,7 @@ def logs(runtime_dir: Path | None, follows: bool, last: int, as_json: bool, sand
       egress logs -f run-4f2a9c1e
     """
     with fleet_session.connect_served(runtime_dir) as fleet:
+        # Fails for an unknown name: otherwise a typo would look like a sandbox without requests.
         fleet.info(sandbox)
         audit = fleet.about.audit
     if audit is None:

@@ -43,6 +43,7 @@ def run(
         if not quiet and not fleet_session.is_shared(fleet):
             fleet_session.introduce(fleet.about)
         spec = create.spec_of(fleet, request, quiet=quiet)
+        # Marked before the sandbox exists, so that its first request is counted, too.
         since = summary.mark(fleet.about)
         status = create.run_in(fleet, spec, command, seconds=request.seconds, keep=keep)
         if not quiet:

@@ -54,7 +54,7 @@ def read_mount(text: str) -> Mount:
             f"--mount {text[:200]} is not a mount",
             "write FOLDER:PATH, with :rw to make it writable: --mount .:/workspace:rw",
         )
-    # Links are kept on purpose: mounting checks each step of the path itself.
+    # Links stay as they are here: the check of mounts resolves them.
     whole = Path(source).expanduser().absolute()
     return Mount(source=Path(os.path.normpath(whole)), target=target or WORKSPACE, writable=mode == "rw")
 
@@ -86,6 +86,7 @@ def named_by_option() -> Iterator[None]:
         yield
     except SpecError as error:
         field, _, rest = error.message.partition(" ")
+        # A field without an option was not typed by the user, so its error stays as it is.
         option = _FIELDS.get(field)
         if option is None:
             raise

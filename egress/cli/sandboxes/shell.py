@@ -63,6 +63,7 @@ def _refuse_options() -> None:
     """Raise `UsageError` for options about creating a sandbox: it exists already."""
     context = click.get_current_context()
     for each in context.command.params:
+        # Asked of click, because a default looks like a typed value.
         is_given = context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
         if is_given and each.name not in _FOR_ANY:
             raise UsageError(

@@ -54,6 +54,7 @@ class TrafficSummary:
             self.denied[entry.text("host"), entry.text("code")] += entry.requests
         elif entry.event in ("exchange", "tunnel"):
             self.allowed += 1
+            # A secret in two slots of a request counts once.
             self.used.update(set(entry.secrets))
 
 
@@ -75,6 +76,7 @@ def show(about: FleetInfo, sandbox: str, since: LogMark | None) -> None:
     if since is None:
         fleet_session.say("its log cannot be read by this user")
         return
+    # Without the wait, the last requests would be missing from the numbers.
     _settle(about)
     found = TrafficSummary()
     for entry in _entries(since, found):

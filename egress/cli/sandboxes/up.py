@@ -94,6 +94,7 @@ def _stay(
             choice = choose_runtime(read_kind(runtime, environ.get(RUNTIME_VARIABLE)))
             check_choice(choice, seccomp)
             fleet = parts.enter_context(open_embedded(choice, environ, folder, rules, seccomp=seccomp))
+        # After the fleet, so that no client can reach the socket of a proxy that fails to start.
         service = RpcServer(fleet, folder, ended.set)
         try:
             if ready:
@@ -133,7 +134,9 @@ def _leave(
     command += [f"--runtime={runtime}"] if runtime else []
     command += [f"--seccomp={seccomp}"] if seccomp else []
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    # Closed to others and never through a link: the log names hosts, files and sandboxes.
     with os.fdopen(os.open(log, flags, 0o600), "wb") as file:
+        # A session of its own: closing this terminal must not end the sandboxes.
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
         )
@@ -154,7 +157,7 @@ def _awaited(process: subprocess.Popen[bytes], socket: Path, log: Path) -> Fleet
             raise _failure(log, process.returncode)
         shown = _pass_on(log, shown)
         time.sleep(_POLL_INTERVAL)
-    # Ended rather than left: a half-started fleet could appear later.
+    # Terminated and not killed, so that it removes the sandboxes it has already made.
     process.terminate()
     raise FleetUnavailableError("`egress up` did not start in time", f"check {log}")
 

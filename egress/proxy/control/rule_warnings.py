@@ -50,6 +50,7 @@ def log_rule_warnings(engine: ProxyEngine, values: Settings) -> None:
         _log.warning(
             "authority.lacking",
             sandbox=name,
+            # A few names show the mistake; all hosts of a large rule set would bury it.
             hosts=", ".join(hosts[:20]),
             hint=_cure_of_authority(engine.sandboxes[name], values),
         )
@@ -100,6 +101,7 @@ def _cure_of_authority(sandbox: ServedSandbox, values: Settings) -> str:
 
 
 def _unnamed(policy: Policy, hosts: Iterable[str]) -> list[str]:
+    # In observe mode hosts without a rule are dialled, too.
     if policy.mode == "observe":
         return []
     patterns = [entry.pattern for entry in policy.entries.values() if entry.pattern is not None]

@@ -23,6 +23,7 @@ from egress.proxy.lanes.engine import ProxyEngine, SandboxCanary, ServedSandbox
 _log = structlog.get_logger(__name__)
 
 _REQUEST_KEYS: Final = frozenset({"name", "profile", "seed"})
+# Empty, or a key of full length in hexadecimal: a shorter key could be guessed.
 _SEED_PATTERN: Final = re.compile(rf"(?:[0-9a-f]{{{2 * MIN_KEY_BYTES}}})?")
 
 
@@ -59,6 +60,7 @@ class SandboxRoutes:
         if self._sandboxes is None:
             return _not_here()
         name = str(body.get("name", ""))
+        # Only added sandboxes: the sandbox of the settings cannot be removed over the socket.
         if name not in self._sandboxes:
             hint = f"added sandboxes: {', '.join(sorted(self._sandboxes)) or 'none'}"
             return ControlReply(404, {"error": "no added sandbox has this name", "hint": hint})
@@ -66,6 +68,7 @@ class SandboxRoutes:
             cut = await self._sandboxes.remove(name)
         except EgressError as error:
             return _refused(error)
+        # Forgotten after the removal: a later sandbox of this name starts without its revocations.
         self._forgotten(name)
         _log.info("sandbox.removed", sandbox=name, connections=cut)
         return ControlReply(200, {"name": name, "connections": cut})
@@ -85,6 +88,7 @@ class SandboxRoutes:
 def _read(body: Body) -> tuple[str, str | None, bytes] | None:
     """A name, a profile, and what canaries are made from; None for what is no such thing."""
     name, profile, seed = body.get("name"), body.get("profile"), body.get("seed", "")
+    # Unknown keys are refused: a misspelt `profile` would otherwise mean the default profile.
     if not isinstance(name, str) or not isinstance(profile, str | None) or not body.keys() <= _REQUEST_KEYS:
         return None
     if not isinstance(seed, str) or not _SEED_PATTERN.fullmatch(seed):

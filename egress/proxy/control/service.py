@@ -84,6 +84,7 @@ class ControlService:
 
     async def reload(self, why: str, *, asked: bool) -> ReloadOutcome:
         """Reload the rules. Revoked secrets are given back when somebody has `asked`."""
+        # Only a person can say that a revoked secret is good again: a changed rule file does not say so.
         if asked:
             self.withdrawals.restore_secrets()
         return await self._reloader.reload(why)
@@ -97,12 +98,14 @@ class ControlService:
                 self._say_refused(outcome, why)
             else:
                 _log.info("rules.unchanged", why=why, policy=outcome.digest[:12])
+            # A port that failed before may be free by now, so unchanged rules try it again, too.
             if outcome.result == "loaded" or self._listening.failed:
                 await self._follow()
         except EgressError as error:
             _log.error("rules.not_recorded", error=error.message)
         # After a refusal too: what was pardoned is wanted again. A slow source holds up no further rules.
         warming = asyncio.get_running_loop().create_task(self.warm())
+        # Kept in a set: the loop holds only weak references to its tasks.
         self._warming.add(warming)
         warming.add_done_callback(self._warming.discard)
 
@@ -165,6 +168,7 @@ class ControlService:
 
     def _event(self, kind: str, /, **facts: str | int | None) -> None:
         self.engine.audit.event(kind, **facts)
+        # Flushed at once: an action of the operator is on record before its answer.
         self.engine.audit.flush()
 
     # The control socket
@@ -230,6 +234,7 @@ class ControlService:
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             return ControlReply(400, {"error": "there are no texts", "hint": 'say {"texts": ["..."]}'})
         policy = self.withdrawals.policy
+        # Every secret is fetched first: a secret that was not loaded could not be found in the texts.
         await self.engine.secrets.resolve(policy.secrets.values(), rule_warnings.unscrubbed_secrets(policy))
         needles = self.engine.secrets.all_needles()
         data = [text.encode("utf-8", "surrogatepass") for text in texts]
@@ -376,6 +381,7 @@ class ControlService:
         if self.engine.sandboxes.get(name) is not sandbox:
             return
         self._guilty[name] = sandbox
+        # Revoked already, by hand or by an earlier canary: the log has the line.
         if name in self.withdrawals.all()["sandbox"]:
             return
         try:
@@ -386,6 +392,7 @@ class ControlService:
     async def _stopped_by_canary(self, _: Body) -> ControlReply:
         """The sandboxes that sent a canary which stops them: whoever runs them ends their processes."""
         there, killed = self.engine.sandboxes, self.withdrawals.all()["sandbox"]
+        # A name can be given again: only the same object is the sandbox that sent the canary.
         self._guilty = {
             name: each for name, each in self._guilty.items() if there.get(name) is each and name in killed
         }

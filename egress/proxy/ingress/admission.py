@@ -46,6 +46,7 @@ class ConnectionAdmission:
 
         `entering` is called when the door lets go of it.
         """
+        # Checked before a byte is read: a process of another user must not learn anything.
         if visit.listener.sandbox not in self._engine.sandboxes or not is_expected_owner(
             visit.listener, sock
         ):
@@ -55,6 +56,7 @@ class ConnectionAdmission:
         asked = await self._requested_destination(visit)
         if isinstance(asked, RequestedDestination):
             visit.asked = asked
+        # Canaries come before the decision: a malformed or denied request that carries one is a leak, too.
         if caught := self._refuse_canary(visit, asked):
             return caught
         if not isinstance(asked, RequestedDestination):
@@ -63,6 +65,7 @@ class ConnectionAdmission:
         scheme, decision = _decide(policy, visit.identity, asked, self._engine.clock.now())
         if not decision.allowed:
             return IngressRefusal(decision.code, decision=decision)
+        # Counted until the lane has ended: the limit is about connections that are open at a time.
         with self._count_connection(visit.identity.sandbox, decision.limits) as is_counted:
             code = self._stop_code(visit.identity.sandbox) if is_counted else "limit.connections"
             if code:

@@ -36,6 +36,7 @@ async def read_head(visit: PendingConnection) -> RequestHead | IngressRefusal | 
     """Read a request head. From here on refusals are pages."""
     visit.speaks = "http"
     try:
+        # A deadline for the head as a whole: a client that sends byte after byte cannot stretch it.
         async with asyncio.timeout(visit.bounds.head_time):
             visit.head = await _head(visit)
     except TimeoutError:
@@ -52,6 +53,7 @@ async def _head(visit: PendingConnection) -> RequestHead | None:
     while True:
         for event in reader.feed(data):
             if isinstance(event, RequestHead):
+                # Bytes behind the head of a CONNECT belong to the tunnel.
                 if event.method == "CONNECT":
                     client.kept[:] = reader.detach()
                 return event

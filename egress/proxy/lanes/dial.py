@@ -29,9 +29,11 @@ from egress.rules.language.hosts import is_address
 from egress.types import HostDecision
 
 STAGGER_SECONDS: Final = 0.25
+# A name with very many addresses must not keep a request busy until its deadline.
 MAX_ADDRESSES_TRIED: Final = 8
 READ_LIMIT: Final = 64 * 1024
 
+# A dead upstream shows within two minutes: 60 s of silence, then four probes 15 s apart.
 _KEEPALIVE: Final = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
@@ -114,10 +116,12 @@ class Dialer:
         `upstream.timeout`; `internal` where the machine's own addresses cannot be read, or where the
         decision is not one that allows.
         """
+        # A second gate behind the rules: resolving a denied name would already send it to a name server.
         if not decision.allowed:
             raise DialError("internal", "asked to dial a destination that is not allowed")
         started = self._clock.monotonic()
         try:
+            # A single deadline for the whole act: a slow name server leaves less time for connecting.
             async with asyncio.timeout(max(0.0, deadline - started)):
                 addresses = await self._addresses(destination.host, owner)
                 self.check(destination.host, decision, addresses)
@@ -135,6 +139,7 @@ class Dialer:
     def check(self, host: str, decision: HostDecision, addresses: Sequence[str]) -> None:
         """Refuse all addresses if one of them may not be dialled; raises `DialError`."""
         try:
+            # Without the list of own addresses, the machine itself could be dialled: nothing is dialled then.
             own = self._own()
         except OSError:
             raise DialError(
@@ -172,6 +177,7 @@ class Dialer:
                 if winner is not None:
                     return winner.result(), attempts[winner]
         finally:
+            # Slower attempts close in the background: the winner does not wait for them.
             _abandon([task for task in attempts if task is not winner])
         raise DialError("upstream.unreachable", f"no address of the host accepts port {port}")
 

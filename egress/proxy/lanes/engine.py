@@ -63,6 +63,7 @@ class ServedSandbox:
     def placeholders(self, policy: Policy) -> Placeholders:
         """Return the placeholders of this sandbox for every secret that the policy swaps."""
         digest, made = self._placeholders
+        # Made once for each policy, because every request asks for them.
         if digest != policy.digest or not digest:
             pairs = sorted(
                 {
@@ -84,6 +85,8 @@ class ServedSandbox:
                 (RuleRef(CANARIES_KEY_NAME, each.name, each.place), each.like, each.stop)
                 for each in policy.canaries
             ]
+            # `canary_key` comes first: canaries that were planted under another proxy must still be
+            # recognised.
             made = Canaries.of(self.canary_key or self.placeholder_key, wanted) if wanted else None
             self._canaries = (policy.digest, made)
         return made
@@ -124,6 +127,7 @@ class LimitCounters:
             if count:
                 self._open[key] = count
             else:
+                # Without this, the table would grow with every sandbox and rule that ever was.
                 self._open.pop(key, None)
 
     def forget_idle(self) -> None:
@@ -196,6 +200,8 @@ class ProxyEngine:
         self.policy = policy
         self._set_name_mask()
         now = self.clock.now()
+        # The policy is set already: no connection can begin under the old one while running ones are
+        # rechecked.
         for carried in self.live:
             try:
                 carried.recheck(policy, now)

@@ -20,6 +20,7 @@ from typing import Final
 
 from egress.address_check import OwnNetworks, OwnSource
 
+# The kernel is not asked for every dial: interfaces change rarely, and a few seconds bound the error.
 FRESH_SECONDS: Final = 5.0
 
 _GET_ADDRESSES: Final = 22
@@ -58,6 +59,7 @@ class LocalAddresses:
         """Return the addresses as they are now. Raises `OSError` where the kernel does not tell."""
         now = self._monotonic()
         if now >= self._until:
+            # The time moves on only after a complete list: after an error the next call asks again.
             self._own = OwnNetworks((*self._extra, *self._read()))
             self._until = now + FRESH_SECONDS
         return self._own
@@ -88,6 +90,7 @@ def messages(data: bytes) -> Iterator[tuple[int, bytes]]:
         if len(data) - at < _HEADER.size:
             raise OSError("the kernel's list of addresses is cut short")
         length, kind, *_ = _HEADER.unpack_from(data, at)
+        # A list that is cut short could lack an own address, so it is refused as a whole.
         if not _HEADER.size <= length <= len(data) - at:
             raise OSError("the kernel's list of addresses is cut short")
         yield kind, data[at + _HEADER.size : at + length]

@@ -60,6 +60,7 @@ class ProxyParts:
 
 def open_audit(values: Settings, clock: Clock) -> Sink:
     """Open the audit log, which records what a process before this one lost."""
+    # The key lies outside of the folder of the log: a reader of the log must not be able to forge it.
     place = values.audit_key or values.state_dir / "audit.key"
     return Sink.open(
         values.audit_dir,
@@ -76,6 +77,8 @@ def wire_proxy(
     values: Settings, policy: Policy, captured: CapturedEnvironment, audit: Sink, clock: Clock
 ) -> ProxyParts:
     """Make everything. Must be called inside of a running loop."""
+    # From the inside out: the dialer belongs to the engine, the engine to the lanes, the lanes to the
+    # ingress.
     resolver = FixedResolver(_overrides(values), SystemResolver(clock.monotonic))
     own = LocalAddresses(clock.monotonic, [str(network) for network in values.own_address])
     engine = ProxyEngine(
@@ -136,6 +139,7 @@ def _room(values: Settings) -> ConnectionCapacity:
         raise_descriptor_limit(),
         requested_capacity(values.connections, values.sandbox_connections),
     )
+    # Fewer connections from the start are better than an accept that fails under load.
     room = fit_capacity(asked, limit)
     if (room.clients, room.clients_of_sandbox) != (asked.clients, asked.clients_of_sandbox):
         _log.warning(

@@ -90,6 +90,7 @@ def _written(model: Host | Network, names: Sequence[str]) -> list[str]:
 
 
 def _check_tunnel(model: Host, at: DocumentCursor) -> None:
+    # A rule that looks enforced in a tunnel and is not would deceive its author.
     for name in sorted(model.model_fields_set - _TUNNEL_KEYS):
         shown = "for" if name == "only_for" else name
         if name == "mode" or getattr(model, name) is not None:
@@ -181,6 +182,7 @@ def _last(parts: Sequence[EntryPart], name: str) -> object:
 def _ports(parts: Sequence[EntryPart]) -> tuple[frozenset[int], frozenset[int]]:
     ports, http = _last(parts, "ports"), _last(parts, "http")
     https = frozenset(ports) if isinstance(ports, list) else frozenset({443})
+    # Clear text is never a default: the network on the way can read and change it.
     clear = frozenset(http) if isinstance(http, list) else frozenset({80} if http else ())
     return https, clear
 

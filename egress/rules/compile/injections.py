@@ -39,7 +39,9 @@ from egress.types import (
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _PARAMETER = re.compile(r"[A-Za-z0-9._~\[\]-]{1,64}")
 _VISIBLE_TEXT = re.compile(r"[\x20-\x7e]{0,256}")
+# Without a colon, which ends the user name in Basic credentials.
 _USER_NAME = re.compile(r"[\x21-\x39\x3b-\x7e]{0,128}")
+# The proxy writes these for its own connections: a credential here would be lost, or break framing.
 _CONNECTION_HEADERS = frozenset(
     {
         "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect",
@@ -137,6 +139,7 @@ def _slot(text: str, at: DocumentCursor) -> Slot:
     if kind == "cookie" and name:
         return Slot("cookie", _cookie_name(name, at))
     at.error(f"{quoted(text)} is not a slot for a placeholder", _SLOT_HINT)
+    # A stand-in only: after an error the item is dropped before its slot is used.
     return Slot("path")
 
 

@@ -90,6 +90,7 @@ def _digest(texts: Sequence[RuleText]) -> str:
     digest = hashlib.sha256()
     # Sorted, because the order of files changes no rule.
     for data in sorted(source.text.encode("utf-8", "surrogatepass") for source in texts):
+        # The length in front keeps two files from having the digest of the same text cut elsewhere.
         digest.update(b"%d:" % len(data) + data)
     return digest.hexdigest()
 
@@ -250,6 +251,7 @@ class _Loader:
             self._all.networks.append(item)
 
     def read_profiles(self, section: Value, at: DocumentCursor) -> None:
+        # An empty section counts, too: read as no profiles it would give every sandbox all rules.
         self._all.has_profiles = True
         for name, value in self._mapping(section, at).items():
             model = validate(ProfileItem, value, at / name)

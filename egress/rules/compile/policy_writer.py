@@ -30,6 +30,7 @@ Json = str | int | bool | list["Json"] | dict[str, "Json"]
 Fields = dict[str, Json]
 
 _PLAIN_SCALAR = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
+# Some YAML readers take `no` or `on` for a boolean, so such words are written in quotes.
 _RESERVED_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _MAX_LINE_CHARS = 100
 """Rules longer than this are written over several lines."""
@@ -97,6 +98,7 @@ def _lines(policy: Policy) -> Iterator[str]:
         yield f"  - {flow(fields)}{_origin(item.entry.place)}"
     if policy.profiles is not None:
         profiles = {name: (profile_fields(p), p.place) for name, p in policy.profiles.items()}
+        # Empty profiles deny every sandbox; without the key each sandbox would get all rules.
         yield from _section("profiles", profiles) if profiles else ("", "profiles: {}")
 
 
@@ -114,6 +116,7 @@ def _entry_lines(entry: Entry) -> Iterator[str]:
         yield from _field_lines(_implicit_fields(entry), "    ")
     # An empty list closes the host; leaving the key out would open it.
     elif not entry.allow:
+        # Written out, because an entry without `allow` allows every request.
         yield "    allow: []"
     else:
         yield from _rule_lines("allow", entry.allow, "    ")
@@ -165,6 +168,7 @@ def _field_lines(fields: Fields, indent: str) -> Iterator[str]:
 
 
 def _origin(place: Place) -> str:
+    # A line break in a file name would end the comment, and its rest would be read as rules.
     return f"  # {_visible(str(place))}"
 
 
@@ -195,6 +199,7 @@ def flow(value: Json) -> str:
 
 def scalar(value: str | int) -> str:
     """Return a scalar, quoted if YAML could read it as another type."""
+    # Before the integers, since Python counts `True` among them.
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

@@ -110,6 +110,7 @@ def _check_parameters(rules: dict[str, Value], head: PresetHead, at: DocumentCur
     for text, path, here, is_key in _texts(rules, (), at):
         if "${" not in text:
             continue
+        # An argument is checked as host, path or name; elsewhere it could change the meaning of a rule.
         if not _takes_parameters(path, is_key=is_key):
             here.error(
                 "parameters are not substituted here",
@@ -202,6 +203,7 @@ def _problem(parameter: Parameter, value: str) -> str | None:
     if "*" in value and not parameter.wildcard:
         return "this parameter cannot contain a wildcard"
     if parameter.kind == "path":
+        # A `..` segment could lead out of the path that the preset opens.
         segments = value.split("/")
         is_path = _PATH_FRAGMENT.fullmatch(value) and "." not in segments and ".." not in segments
         return None if is_path else f"{quoted(value)} is not a path fragment such as acme/widgets"

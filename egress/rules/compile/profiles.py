@@ -50,5 +50,6 @@ def _narrowing(
             ids = [rule.ref.id for rule in entries[key].allow]
             if name not in ids and key not in unsound:
                 here.error(f"the entry {key} has no allow rule {quoted(name)}", did_you_mean(name, ids))
+            # Narrowed by an unknown id as well: after a mistake the profile must not keep the whole entry.
             narrowed.setdefault(key, set()).add(name)
     return {key: frozenset(ids) for key, ids in narrowed.items()}

@@ -81,6 +81,7 @@ def read_rule_test(
 
     `entry` is the key under which the test is written; `base` the URL that a bare path is added to.
     """
+    # Form first, then expectation, then target: a later fault is often only the effect of an earlier one.
     parts = _parts(item, at)
     if parts is None:
         return None
@@ -94,6 +95,7 @@ def read_rule_test(
     if verdict == "deny" and injected:
         at.error("`inject` cannot follow `deny`: a denied request is not sent", _TEST_HINT)
         return None
+    # A misspelt code could only fail the test later, without its cause; the target is still read.
     if "." in expected and expected not in CODES and verdict == "deny":
         at.error(f"{quoted(expected)} is neither a rule id nor a code", _TEST_HINT)
     url = _absolute(target, base, at)

@@ -103,6 +103,7 @@ def deny_rule(model: Deny, at: DocumentCursor, ids: RuleIds) -> Rule:
     # A deny without any predicate would close everything; more likely its predicates were forgotten.
     if not any(getattr(model, name, None) is not None for name in (*PREDICATE_KEYS, "websocket", "hosts")):
         at.error("a deny rule needs at least one predicate", 'to deny everything write paths: ["/**"]')
+    # Without expiry: a deny that ends by itself would open traffic silently.
     return Rule(ids.claim(model.id, at), predicates)
 
 
@@ -158,6 +159,7 @@ def expires_of(text: str | None, at: DocumentCursor) -> int | None:
 
 
 def _refuse_empty(items: Sized, at: DocumentCursor) -> None:
+    # Read as a missing key, an empty list would match everything; its author may have meant either.
     if not items:
         at.error("an empty list matches nothing", "remove the key to match everything")
 

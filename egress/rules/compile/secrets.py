@@ -94,6 +94,7 @@ def _reference(scheme: str, reference: str, at: DocumentCursor) -> tuple[str, ..
     if scheme != "command":
         return (reference,)
     try:
+        # Split as a shell does, and never run by one: no text can expand a variable or chain programs.
         return tuple(shlex.split(reference))
     except ValueError:
         at.error("unbalanced quotes in this command", "or write {command: [PROGRAM, ARGUMENT, ...]}")
@@ -107,6 +108,7 @@ def _bindings(texts: list[str], at: DocumentCursor) -> tuple[Binding, ...]:
     for number, text in enumerate(texts):
         # Only a trailing number is a port; host names contain no colon.
         match = _PORT.fullmatch(text)
+        # No port means 443 alone: another port of the host may be a service that must not get the secret.
         name, port = (match[1], int(match[2])) if match else (text, 443)
         if not 1 <= port <= 65535:
             (at / number).error("a port is a number from 1 to 65535")

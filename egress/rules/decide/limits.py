@@ -77,6 +77,7 @@ def take_request(arrivals: Arrivals, sandbox: str, limits: Iterable[Limit], now:
         if start + interval > now + full:
             refusals.append((start + interval - now - full, place))
     if refusals:
+        # The longest wait counts: before its end that limit would refuse again.
         wait, place = max(refusals)
         return LimitResult(allowed=False, changes=pulled_back, refused_by=place, wait=wait)
     return LimitResult(allowed=True, changes=passed)
@@ -90,6 +91,7 @@ def idle_keys(arrivals: Arrivals, now: int) -> list[Key]:
 def acquire_connection(counts: Counts, sandbox: str, limits: Iterable[Limit]) -> LimitResult:
     """Ask for one connection of this sandbox; it opens when every limit still has room."""
     changes: dict[Key, int] = {}
+    # Counts are returned, not written: a refusal by a later limit must take no connection.
     for place, maximum in _connection_limits(limits):
         key = (sandbox, place)
         changes[key] = counts.get(key, 0) + 1
@@ -126,6 +128,7 @@ def _connection_limits(limits: Iterable[Limit]) -> Iterator[tuple[Place, int]]:
 
 def _pace(rate: Rate) -> tuple[int, int]:
     """Return the interval between two requests, and how far ahead a spent burst is."""
+    # A senseless limit has no room for any request, so it refuses instead of dividing by zero.
     if min(rate.count, rate.seconds, rate.burst) < 1:
         return NANOSECONDS_PER_SECOND, 0
     interval = -(-rate.seconds * NANOSECONDS_PER_SECOND // rate.count)

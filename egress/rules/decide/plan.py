@@ -155,6 +155,7 @@ class HostRoute:
         key = tuple([rule.ref.id for rule in rules])
         effects = self._effects.get(key)
         if effects is None:
+            # Bounded, because a sandbox chooses which sets of rules its requests fit.
             if len(self._effects) >= _MAX_EFFECTS:
                 self._effects.clear()
             effects = combine_effects(self.entry, rules, top)
@@ -258,4 +259,5 @@ def _deny_expression(predicates: Predicates) -> str:
 
 
 def _deny_regex(expression: str) -> re.Pattern[str]:
+    # A server may ignore case, so a deny does; an allow stays exact.
     return re.compile(expression, re.IGNORECASE | re.ASCII)

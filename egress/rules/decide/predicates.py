@@ -103,6 +103,7 @@ def parse_query(query: str) -> Headers | None:
     for part in query.removeprefix("?").split("&"):
         if not part:
             continue
+        # Servers disagree about a broken escape: no allow may rely on a reading, and each deny must fit.
         if _BROKEN_ESCAPE.search(part):
             return None
         name, _, value = part.partition("=")
@@ -135,6 +136,7 @@ def _same_parameter(name: str, other: str) -> bool:
 
 
 def _same_header(name: str, other: str) -> bool:
+    # Folding keeps the length, so most names are told apart without it.
     return name == other or (
         len(name) == len(other) and name_folding.fold_header(name) == name_folding.fold_header(other)
     )
@@ -142,6 +144,7 @@ def _same_header(name: str, other: str) -> bool:
 
 def _all_fit(wanted: tuple[NamedGlob, ...], pairs: Headers, hidden: Headers, same: Same) -> bool:
     """Require each name as it is written, and a fit of every name a server may take for it."""
+    # A server may read the exact name or a lookalike: the rule needs the former and checks both.
     for want in wanted:
         values = [value for name, value in (*pairs, *hidden) if same(name, want.name)]
         if want.glob is None:
@@ -162,6 +165,7 @@ def _any_fits(wanted: tuple[NamedGlob, ...], pairs: Headers, same: Same) -> bool
                 return False
             continue
         values = [value for name, value in pairs if same(name, want.name)]
+        # A server may ignore case: `Admin` must not escape a deny of `admin`.
         if not any(want.glob.matches(value, ignore_case=True) for value in values):
             return False
     return True

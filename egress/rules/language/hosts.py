@@ -39,6 +39,7 @@ def canonical_host(text: str) -> str:
     return canonical_wire_host(text)
 
 
+# Bounded, because a sandbox chooses the names.
 @lru_cache(maxsize=4096)
 def canonical_wire_host(text: str) -> str:
     """Return the canonical spelling of a host name from the wire; raises `HostError`.
@@ -48,7 +49,7 @@ def canonical_wire_host(text: str) -> str:
     `0x7f.1` as addresses.
     """
     name = text.lower() if text.isascii() else text
-    # A single trailing dot marks a fully qualified name; a second one would be an empty label.
+    # Resolvers take `host.` for `host`, so a trailing dot must not lead past a rule.
     name = name.removesuffix(".")
     if len(name) > MAX_NAME_CHARS:
         raise HostError("the host name is longer than 253 characters")
@@ -128,6 +129,7 @@ def _check_punycode(name: str) -> None:
         if not label.startswith("xn--"):
             continue
         try:
+            # Decoded and encoded again: only a label with a single spelling can be compared as text.
             back = idna.alabel(idna.ulabel(label)).decode("ascii")
         except (idna.IDNAError, UnicodeError, IndexError, OverflowError):
             back = ""
@@ -162,6 +164,7 @@ class HostPattern:
         if not self.stars:
             return False
         if self.stars == 1:
+            # `*.a` covers no `**.a`, which also matches names two labels below.
             return other == self
         return other.suffix == self.suffix or other.suffix.endswith("." + self.suffix)
 

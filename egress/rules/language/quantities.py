@@ -19,6 +19,7 @@ _RATE_SECONDS = {"second": 1, "minute": 60, "hour": 3600}
 _DURATION = re.compile(r"([0-9]{1,9}) ?(s|m|h|d)")
 _DURATION_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# `fromisoformat` takes more, such as weeks and moments without a zone, whose meaning is a guess.
 _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
     r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})"

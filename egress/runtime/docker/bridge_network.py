@@ -18,8 +18,8 @@ from egress.runtime.docker import labels
 from egress.runtime.docker.engine import DockerEngine, Json
 from egress.runtime.errors import EngineError
 
-# Subnets come from the range reserved for network device tests (RFC 2544): no public host has an address
-# there. The host gets no address and no route in them, so subnets may be in use elsewhere. Only the host's
+# Subnets come from the range reserved for network device tests (RFC 2544), in which no public host has an
+# address. The host gets no address and no route in them, so subnets may be in use elsewhere. Only the host's
 # own addresses must not lie in a subnet: the host could then answer for the gateway, which does not exist.
 ADDRESS_POOL: Final = IPv4Network("198.18.0.0/15")
 SUBNET_PREFIX_LENGTH: Final = 29
@@ -90,7 +90,7 @@ class BridgeNetwork:
 
 def create(engine: DockerEngine, name: str, lease: str) -> BridgeNetwork:
     """Create a network. Raises `EngineError`, also if the engine ignored a setting."""
-    # One at a time: two threads would otherwise choose from the same list of used subnets.
+    # Creation is serialised: two threads would otherwise choose from the same list of used subnets.
     with _CREATE_LOCK:
         taken = [*machine_addresses(), *_used_subnets(engine.networks())]
         for number, addresses in enumerate(free_subnets(taken)):
@@ -100,7 +100,7 @@ def create(engine: DockerEngine, name: str, lease: str) -> BridgeNetwork:
                 )
                 break
             except EngineError as error:
-                # Another process took the subnet first: try the next.
+                # The subnet was taken by another process first: try the next.
                 if "overlap" not in error.message or number == _MAX_TRIES:
                     raise
         else:

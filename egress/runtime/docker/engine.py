@@ -249,7 +249,7 @@ class DockerEngine:
             try:
                 self._api.remove_container(container, v=True, force=True)
             except APIError as error:
-                # Another removal is already in progress: wait for its end.
+                # A removal is in progress already: wait for its end.
                 if error.status_code != 409:
                     raise
                 self._api.wait(container, timeout=_CALL_TIMEOUT, condition="removed")

@@ -49,7 +49,7 @@ def choose_isolation(engine: DockerEngine, runtime: str | None, seccomp: Path | 
 def read_profile(path: Path) -> str:
     """A seccomp profile as one line. Raises `UnreadableError`, and `SpecError` for an invalid profile."""
     try:
-        # One byte more than allowed: a longer file shows by its length, and is not read whole.
+        # A byte more than allowed: a longer file shows by its length, and is not read whole.
         with path.open("rb") as file:
             data = file.read(_MAX_PROFILE_BYTES + 1)
         found = json.loads(data) if len(data) <= _MAX_PROFILE_BYTES else None

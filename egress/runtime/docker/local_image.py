@@ -101,6 +101,7 @@ class ImageTree:
 
     def module(self, path: str, source: Path) -> None:
         """Add a module: Python as bytecode, an extension with its libraries."""
+        # Bytecode alone: a sandbox's start would otherwise compile each module again.
         if source.suffix == ".py":
             self._files[f"{path}c"] = _compiled(source)
         else:
@@ -112,6 +113,7 @@ class ImageTree:
         # Sorted, and without owners or times of this machine: equal files give an equal digest.
         digest = hashlib.sha256()
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            # A merged /usr, as most distributions have it: programs name their loader by the old paths.
             for folder, target in (
                 ("bin", "usr/bin"),
                 ("sbin", "usr/bin"),
@@ -127,6 +129,7 @@ class ImageTree:
                 tar.addfile(entry)
             for path, source in sorted(self._files.items()):
                 data = source if isinstance(source, bytes) else source.read_bytes()
+                # Modes follow from the kind of file: those of this machine would change the archive.
                 is_program = path in self._programs or ".so" in path or "/ld-" in path
                 entry = _entry(path, tarfile.REGTYPE, 0o755 if is_program else 0o644)
                 entry.size = len(data)

@@ -242,7 +242,7 @@ class DockerProcess:
             if not self._is_alive():
                 return None
             if end is not None and time.monotonic() > end:
-                # Its supervisor did not end it either, so it is given up here.
+                # The supervisor did not end the command either, so it is given up here.
                 self.kill(0)
                 return TIMED_OUT_STATUS
             time.sleep(interval)

@@ -52,6 +52,7 @@ def read_roots(pem: bytes) -> tuple[bytes, ...]:
     Raises `ContentError` for other content, and for a root that must not be trusted.
     """
     found = tuple(dict.fromkeys(_read(pem, "the text of public roots")))
+    # A root whose private key is public would let anybody forge any host inside of the sandbox.
     for der in found:
         for name in REFUSED_ROOTS:
             if name in der:
@@ -79,6 +80,7 @@ def _block(der: bytes) -> bytes:
 
 
 def _read(pem: bytes, what: str) -> list[bytes]:
+    # Refused with its own message: the owner of a leaked key has to know about the mistake.
     if b"PRIVATE KEY-----" in pem:
         raise ContentError(f"{what} holds a private key", "give certificates only")
     try:
@@ -122,6 +124,7 @@ def _elements(der: bytes) -> Iterator[tuple[int, bytes]]:
 def _length(der: bytes, at: int) -> tuple[int, int]:
     """The length encoded at a position, and the position after it."""
     first = der[at : at + 1]
+    # DER knows no open lengths, and no certificate needs a length of more than four bytes.
     if not first or first[0] == 0x80 or first[0] > 0x84:
         raise ValueError("a length is missing, open or too long")
     if first[0] < 0x80:

@@ -92,6 +92,7 @@ def readers_by_file(folder: KitPaths) -> dict[str, Readers]:
 
 def overmounts(folder: KitPaths) -> tuple[Overmount, ...]:
     """The overmounts of a kit in this folder."""
+    # Every path for every image: the distribution of an image is known only when it runs.
     return tuple(
         Overmount(source, target) for source, targets in readers_by_file(folder).items() for target in targets
     )

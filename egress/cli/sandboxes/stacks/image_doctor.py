@@ -34,7 +34,7 @@ def examine_image(image: str, runtime: str | None, *, as_json: bool) -> int:
         tried = list(trial.try_stacks(image))
     found = [each for each in tried if isinstance(each, StackResult)]
     absent = [each.stack for each in tried if isinstance(each, AbsentStack)]
-    # An image without any client proves nothing, so it is no success.
+    # An image without any client proves nothing, so it does not pass.
     is_well = bool(found) and all(each.trusts and each.injected for each in found)
     if as_json:
         stacks = [asdict(each) for each in found]

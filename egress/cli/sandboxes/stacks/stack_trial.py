@@ -98,6 +98,7 @@ class StackTrial:
         _, said = self._ran(name, stack, _IN_A_FOLDER + stack.ask)
         # The server is the witness: a program's own output could claim anything.
         credentials = self.upstream.seen(_page(stack))
+        # The server's view counts, because a client's output can lie or be empty.
         trusts, injected = bool(credentials), f"Bearer {_SECRET}" in credentials
         found = StackResult(stack=stack.name, version=_version(text), trusts=trusts, injected=injected)
         if trusts and injected:
@@ -125,7 +126,7 @@ def open_trial(
             (secret, _SECRET),
             (rules, _RULES.format(secret=secret, host=HOST, port=upstream.port)),
         ):
-            # The mode is set before the content, so that the secret is never readable by others.
+            # The mode is set before the content exists.
             place.touch(0o600)
             place.write_text(text, "utf-8")
         # A separate audit log: the trial must not appear among real requests.

@@ -59,7 +59,7 @@ class TrialUpstream:
     def note(self, path: str, credential: str) -> None:
         name = path.removeprefix("/").partition("/")[0].partition("?")[0].removesuffix(".git")
         with self._lock:
-            # Bounded: the programs under test are untrusted.
+            # Bounded: the programs of an image are untrusted, and could ask for endless pages.
             if len(self._seen) < _MAX_REQUESTS:
                 self._seen.setdefault(name, set()).add(credential)
 
@@ -67,6 +67,7 @@ class TrialUpstream:
 def _tls(authority: Authority, place: Path, now: int) -> ssl.SSLContext:
     leaf = authority.leaf(HOST, now)
     key = leaf.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    # Python's ssl loads a key only from a file, so it exists for a moment, closed to others.
     place.touch(0o600)
     place.write_bytes(leaf.certificate_pem + key)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -43,6 +43,7 @@ class Recipe:
     def digest(self, *more: str) -> str:
         """A digest of all files, and of everything else that decides the image."""
         found = hashlib.sha256("\0".join((self.file, *more)).encode())
+        # Paths in order and the length of each file: no two sets of files share a digest.
         for path, source in sorted(self.files.items()):
             data = source.read_bytes()
             found.update(f"\0{path}\0{len(data)}\0".encode() + data)
@@ -53,6 +54,7 @@ class Recipe:
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for path, source in sorted({**self.files, **(more or {})}.items()):
                 data = source.read_bytes()
+                # Only size and mode: owners and times would give each machine a digest of its own.
                 entry = tarfile.TarInfo(path)
                 entry.size, entry.mode = len(data), 0o644
                 tar.addfile(entry, io.BytesIO(data))
@@ -104,6 +106,7 @@ def _own(*patterns: str) -> Iterator[str]:
 
 
 def _package() -> dict[str, Path]:
+    # Compiled files differ from machine to machine, and would change the digest.
     found = (path for path in _PACKAGE_FOLDER.rglob("*") if path.is_file() and path.suffix != ".pyc")
     inside = ((path, path.relative_to(_PACKAGE_FOLDER)) for path in found)
     return {f"egress/{name.as_posix()}": path for path, name in inside if name.parts[0] != _RECIPES_FOLDER}

@@ -17,6 +17,7 @@ NO_SUID: Final = 2
 NO_DEVICES: Final = 4
 NO_PROGRAMS: Final = 8
 
+# Newer system calls have the same number on every architecture; `pivot_root` has not.
 _CLOSE_RANGE: Final = 436
 _CLOSE_RANGE_CLOEXEC: Final = 4
 _OPEN_TREE: Final = 428
@@ -54,6 +55,7 @@ def _check_result(result: int) -> int:
 
 
 def _syscall(number: int, *arguments: int | bytes) -> int:
+    # Explicit C types: by itself, ctypes would pass a number in 32 bits.
     passed = [ctypes.c_long(each) if isinstance(each, int) else ctypes.c_char_p(each) for each in arguments]
     return _check_result(_libc.syscall(ctypes.c_long(number), *passed))
 
@@ -84,6 +86,7 @@ def restrict_path(path: str, attributes: int) -> None:
 
 
 def _set_attributes(folder: int, path: bytes, flags: int, attributes: int) -> None:
+    # The second word, of attributes to clear, stays 0: no restriction is ever lifted here.
     packed = ctypes.create_string_buffer(struct.pack("=4Q", attributes, 0, 0, 0), 32)
     address = ctypes.addressof(packed)
     _syscall(_MOUNT_SETATTR, folder, path, flags, address, 32)
@@ -135,6 +138,7 @@ def be_reaper() -> None:
 
 def write(path: str, text: str) -> None:
     """Write to a kernel file, in one call."""
+    # The kernel judges each write by itself, so a text must not be split.
     file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(file, text.encode())
@@ -157,12 +161,15 @@ def forget_capabilities() -> None:
 def drop_capabilities() -> None:
     """Drop all capabilities of this process."""
     header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    # Zeros for the effective, permitted and inheritable sets of all capabilities.
     _check_result(_libc.capset(header, bytes(24)))
 
 
 def filter_calls(program: bytes) -> None:
     """Install a seccomp filter, and forbid gaining privileges through exec."""
+    # Without this, a filter takes privileges, and a setuid program could gain new ones.
     _prctl(_NO_NEW_PRIVS, 1)
+    # Named until the call returns: the kernel reads the program through its address.
     held = ctypes.create_string_buffer(program, len(program))
     count = len(program) // 8
     head = struct.pack("=HxxxxxxQ", count, ctypes.addressof(held))

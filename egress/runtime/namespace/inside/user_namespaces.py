@@ -64,6 +64,7 @@ def _enter_mapped(flags: int, maps: Sequence[str]) -> None:
     if helper == 0:
         try:
             os.close(tells)
+            # The end without a byte means that `unshare` failed: no map is written then.
             if os.read(hears, 1):
                 kernel.write(f"/proc/{mine}/uid_map", maps[0])
                 kernel.write(f"/proc/{mine}/gid_map", maps[1])
@@ -96,6 +97,7 @@ def inner(user: InnerUser) -> int:
             os.unshare(_USER_NAMESPACE_FLAG)
             os.write(tells, b"x")
             os.close(goes)
+            # The end without a byte means that the maps failed: the helper reports it by its status.
             if os.read(waits, 1):
                 _set_outer_limits()
                 os._exit(0)
@@ -104,10 +106,12 @@ def inner(user: InnerUser) -> int:
     os.close(tells)
     os.close(waits)
     try:
+        # Maps can be written only after `unshare`, so the byte of the helper is awaited.
         if not os.read(hears, 1):
             raise PermissionError(1, "no namespace for commands can be made")
         kernel.write(f"/proc/{helper}/uid_map", f"{user.user} {user.outer} 1")
         kernel.write(f"/proc/{helper}/gid_map", f"{user.group} {user.outer} 1")
+        # Opened while the helper lives: from here on the descriptor keeps the namespace alive.
         found = os.open(f"/proc/{helper}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
         os.write(goes, b"x")
     except OSError:
@@ -134,6 +138,7 @@ def checked_freezer(file: int) -> int:
     """The same descriptor if a process can join the group by it; else -1."""
     if file < 0:
         return -1
+    # Tried in a helper, because a success moves the writer into the group.
     helper = os.fork()
     if helper == 0:
         try:
