@@ -50,10 +50,9 @@ class Pool:
 
 
 BESIDE: Final = Pool("computing", 0.5, "load")
-"""It runs beside all others, at a lower priority: they have clocks to meet."""
-IN_TURN: Final = (Pool("waiting", 2, "loadfile"), Pool("catalogue", 1.5, "loadfile"))
+"""It runs beside all others."""
+IN_TURN: Final = (Pool("waiting", 2, "loadfile"), Pool("catalogue", 1, "loadfile"))
 POOLS: Final = (BESIDE, *IN_TURN)
-LOWER: Final = 5
 IS_NIGHT: Final = os.environ.get("EGRESS_TEST_TIER") == "nightly"
 """Then a file may take as long as it likes, and a test that tries thousands of examples an hour."""
 AT_NIGHT: Final = ("--timeout", "3600")
@@ -151,8 +150,6 @@ class Running:
         command += ["--times", str(self._record), *(AT_NIGHT if IS_NIGHT else ()), *rest]
         if told is None:
             print(f"\n-- {pool.name}", flush=True)
-        else:
-            command = ["nice", "-n", str(LOWER), *command]
         self._begun = time.monotonic()
         self._process = subprocess.Popen(command, cwd=ROOT, env=_environment(), stdout=told, stderr=told)
 

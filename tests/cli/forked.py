@@ -25,13 +25,18 @@ from tests.cli.fork_server import Reap, Start, receive, send
 ROOT: Final = Path(__file__).parents[2]
 ENVIRONMENT: Final = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
 """What the server was started with. Python reads these at its start alone."""
+READ_AT_THE_START: Final = (
+    *("PYTHON", "LC_", "LANG", "COVERAGE", "LD_", "MALLOC_", "GLIBC_"),
+    *("SSL", "OPENSSL", "MITMPROXY_"),
+)
+"""How variables begin that Python reads at its start, or a library when it is imported."""
 used = 0.0
 """Seconds of processor time that ended processes took; tests/conftest.py looks at it."""
 
 
 def can_fork(env: Mapping[str, str]) -> bool:
     """Whether a forked process would be as one that was started with this environment."""
-    told = {k: v for k, v in env.items() if k.startswith(("PYTHON", "LC_", "LANG", "COVERAGE", "LD_"))}
+    told = {name: value for name, value in env.items() if name.startswith(READ_AT_THE_START)}
     return told == {name: ENVIRONMENT[name] for name in ("PYTHONPATH", "LANG")}
 
 

@@ -40,7 +40,9 @@ _NOT_BEGUN_STATUS: Final = 126
 _ENGINE_ERROR_PREFIX: Final = b"OCI runtime exec failed"
 """The engine prints this instead of output if it could not start a command."""
 _DEATH_NOTICE_TIMEOUT: Final = 5.0
-"""Seconds in which the engine should notice the end of a container, on a busy machine too."""
+"""Seconds in which the engine should notice the end of a container."""
+_KILL_NOTICE_TIMEOUT: Final = 20.0
+"""The same after a command was killed and no other one can start: on a busy machine five were too few."""
 _OVERRUN_TIMEOUT: Final = 10.0
 """Seconds past its timeout after which a command is given up."""
 _OWN_COMMAND_TIMEOUT: Final = 10.0
@@ -197,7 +199,9 @@ class DockerProcess:
         status = self._status()
         # Status 137 and 126 are ambiguous: the command's own end, or the end of its sandbox.
         has_not_begun = status == _NOT_BEGUN_STATUS and self._stdout.data().startswith(_ENGINE_ERROR_PREFIX)
-        if status is None or ((status == _KILLED_STATUS or has_not_begun) and not self._sandbox_survived()):
+        if status is None or (
+            (status == _KILLED_STATUS or has_not_begun) and not self._sandbox_survived(status)
+        ):
             return death_error(self._target.name, self._target.engine.container_state(self._target.container))
         # The supervisor reports on standard error, marked with the token that only this process knows.
         complaint = self._stderr.data()
@@ -248,7 +252,7 @@ class DockerProcess:
             time.sleep(interval)
             interval = min(interval * 2, max_interval)
 
-    def _sandbox_survived(self) -> bool:
+    def _sandbox_survived(self, status: int) -> bool:
         """Return whether a killed or unstarted command failed alone, and the sandbox lives.
 
         When the first process of a container ends, the kernel kills all others, and the engine learns of it
@@ -256,7 +260,9 @@ class DockerProcess:
         """
         if self._can_begin_another():
             return True
-        end = time.monotonic() + _DEATH_NOTICE_TIMEOUT
+        # A caller whose sandbox has no room for a process waits as well, so it is long only after a kill.
+        timeout = _KILL_NOTICE_TIMEOUT if status == _KILLED_STATUS else _DEATH_NOTICE_TIMEOUT
+        end = time.monotonic() + timeout
         while time.monotonic() < end:
             if not self._is_alive():
                 return False
