@@ -6,10 +6,8 @@ fact a field of its own, with a filter and a column, add one line here:
 
     cache: Annotated[Name | UnsetType, about("Who answered.", "disk", index="totals", fact=True)] = UNSET
 
-A log without the field reads as if the value were not known.
-
-A line must never hold a secret, a query string, a body or a header value: whoever adds a field must be able
-to say why it cannot.
+A log without the field reads as if the value were not known. A line must never hold a secret, a query string,
+a body or a header value: the author of a field has to say why it cannot.
 """
 
 from __future__ import annotations
@@ -99,7 +97,6 @@ class ExchangeLine(LogLine, tag="exchange"):
             csv=True,
         ),
     ] = ""
-    # The path ends before the query, which often carries tokens.
     path: Annotated[
         Annotated[str, text(MAX_PATH)],
         about("The canonical path, without the query. Canaries are masked.", "/repos/acme/app", csv=True),
@@ -146,7 +143,6 @@ class ExchangeLine(LogLine, tag="exchange"):
     replaced: Annotated[
         bool, about("Whether a value of the sandbox's own was removed from a slot.", example=True)
     ] = False
-    # An upstream that echoes a secret is named here, without the secret.
     scrubbed: Annotated[
         dict[Name, Count],
         about(
@@ -200,7 +196,6 @@ class TunnelLine(LogLine, tag="tunnel"):
     port: Port = 0
     address: Address = None
     sni: Sni = None
-    # A denied tunnel never opens, so its line is a refusal.
     verdict: Annotated[Name, about("Always `allow`.", "allow")] = "allow"
     code: Code = ""
     rule: Rule = None
@@ -240,7 +235,6 @@ class RefusalLine(LogLine, tag="refusal"):
     sandbox: Sandbox = ""
     profile: Profile = None
     listener: Listener = ""
-    # Not the shared `Entry`: the value `dns` exists only for refusals.
     entry: Annotated[
         Name, about("As for an exchange, or `dns`; empty where the client named no destination.", "dns")
     ] = ""
@@ -266,7 +260,6 @@ class FoldedLine(LogLine, tag="folded"):
 
     sandbox: Sandbox = ""
     code: Annotated[Name, about("Why they were [refused](refusals.md).", "host.unknown")] = ""
-    # A count, because a flood of refusals must not fill the disk: a full disk stops every sandbox.
     count: Annotated[Count, about("How many were counted.", 980)] = 0
     began: Moment = ""
 
@@ -283,7 +276,6 @@ class LostLine(LogLine, tag="lost"):
     host: Host = ""
     port: Port = 0
     method: Annotated[Name, about("The method; empty for a tunnel.", "GET")] = ""
-    # The names tell the operator which credentials may have reached an upstream before the kill.
     secrets: Annotated[
         Annotated[tuple[Name, ...], Meta(max_length=MAX_SECRETS)],
         about("The names of the secrets that it was to carry.", ("github",)),
@@ -322,7 +314,6 @@ class Reloaded(LogLine, tag="reloaded"):
     """New rules are in force."""
 
     policy: PolicyInForce = None
-    # Both digests, so that a line shows the change without a search for the line before.
     policy_before: Annotated[
         Reason | None, about("The digest of the rules before them.", "0a1b2c3d4e5f6071")
     ] = None
@@ -458,7 +449,6 @@ class PrunedLine(LogLine, tag="pruned"):
             "root",
         ),
     ] = ""
-    # The time of the deletion: the time of the line may be that of a much later start.
     at: Annotated[Name, about("When the last deletion was.", "2026-03-01T09:30:00.000123Z")] = ""
     files: Annotated[Count, about("How many files were deleted.", 3)] = 0
     bytes: Annotated[Count, about("How many bytes they had.", 201_326_592)] = 0
@@ -481,10 +471,7 @@ class ResumedLine(LogLine, tag="resumed"):
 
 
 class DroppedLine(LogLine, tag="dropped"):
-    """Lines that were not written, because there was no room for them.
-
-    Either the setting lets work go on while the disk is full, or too many lines were waiting.
-    """
+    """Lines that were not written: the disk was full and work went on, or too many lines were waiting."""
 
     count: Annotated[Count, about("How many.", 17)] = 0
 

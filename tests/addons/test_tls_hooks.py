@@ -309,7 +309,7 @@ def test_a_host_the_authority_may_not_sign_for_is_told_to_the_operator(world: Wo
     assert wire.is_closed
     (told,) = world.told
     assert isinstance(told, HandshakeRefusal)
-    assert "may not sign for" in told.reason
+    assert "is not permitted to sign for" in told.reason
 
 
 # Towards the upstream -------------------------------------------------------------------------

@@ -152,7 +152,7 @@ def connect_served(runtime_dir: Path | None) -> Iterator[RemoteRuntime]:
     if remote is None:
         raise FleetUnavailableError(
             f"`egress up` is not running (no answer at {folder / SOCKET_NAME})",
-            "start it, or name the folder of its socket with --runtime-dir",
+            "start `egress up`, or name the folder of its socket with --runtime-dir",
         )
     with remote:
         yield remote

@@ -232,8 +232,8 @@ def _write(files: MemoryFiles, name: str, target: str, data: bytes) -> None:
     except OSError:
         folder = PurePosixPath(target).parent
         raise SandboxStateError(
-            f"not all of the archive could be laid down in {folder} of the sandbox {name}",
-            "see whether there is room",
+            f"the archive was not completely unpacked in {folder} of the sandbox {name}",
+            "free space on its disk",
         ) from None
 
 

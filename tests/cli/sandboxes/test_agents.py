@@ -33,4 +33,4 @@ def test_there_are_ready_rules_for_each(name: str) -> None:
 def test_another_one_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(UsageError) as caught:
         find_agent("clippy")
-    assert "claude-code, codex, opencode" in caught.value.hint
+    assert "`claude-code`, `codex`, `opencode`" in caught.value.hint

@@ -35,7 +35,7 @@ def test_it_returns_when_nothing_is_served_any_more(
     thread.start()
     assert main(["down", "--runtime-dir", str(folder)]) == 0
     thread.join()
-    assert capsys.readouterr().out == f"ended; {told} taken away\n"
+    assert capsys.readouterr().out == f"stopped; {told} removed\n"
 
 
 def test_where_nothing_is_served_it_is_said(folder: Path, capsys: Captured) -> None:

@@ -95,7 +95,7 @@ def test_what_is_not_there_is_named(capsys: Captured, monkeypatch: pytest.Monkey
     absent = tuple(Stack(name, "nonesuch --version", "true", "none") for name in ("one", "the other"))
     narrow(monkeypatch, (STACKS[0], *absent))
     assert main(["doctor", "--image", "host"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "not in it: one, the other"
+    assert capsys.readouterr().out.splitlines()[-1] == "not in the image: one, the other"
 
 
 @pytest.mark.usefixtures("folder")

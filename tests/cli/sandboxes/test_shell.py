@@ -46,7 +46,7 @@ def test_what_is_said_of_one_that_is_to_be_made_is_no_word_on_one_that_is_there(
     fleet.create(Spec(name="one", image="any"))
     fleet.start("one")
     assert main(["shell", "--runtime-dir", str(folder), "--memory", "1g", "one"]) == 2
-    assert "--memory is for a sandbox that is made" in capfd.readouterr().err
+    assert "--memory applies only to a new sandbox" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["one"], ["--name", "one"]])

@@ -253,7 +253,7 @@ def test_interim_responses_come_before_the_final_one() -> None:
 
 
 def test_a_switch_must_have_been_asked_for() -> None:
-    with pytest.raises(WireError, match="not asked for") as error:
+    with pytest.raises(WireError, match="not requested") as error:
         answering(ask(upgrade=("h2c",))).head(101, "", (), NO_BODY, upgrade=("websocket",))
     assert error.value.status == 500
     with pytest.raises(WireError):

@@ -93,7 +93,7 @@ def test_who_has_to_authenticate_is_told_how() -> None:
     assert shown(error_page("proxy.authentication", ID)) == snapshot("""\
 407 Egress proxy.authentication
 content-type: application/json
-content-length: 210
+content-length: 207
 cache-control: no-store
 egress-denied: proxy.authentication
 egress-request: 01J8-abc

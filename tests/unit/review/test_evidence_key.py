@@ -62,8 +62,8 @@ def test_a_file_that_cannot_be_it_is_refused(tmp_path: Path) -> None:
     path.chmod(0o640)
     with pytest.raises(UnreadableError, match="is open to other users"):
         read(path)
-    with pytest.raises(UnreadableError, match="is not a plain file"):
+    with pytest.raises(UnreadableError, match="is not a regular file"):
         read(tmp_path)
-    with pytest.raises(UnreadableError, match="cannot create"):
+    with pytest.raises(UnreadableError, match="cannot be made"):
         read_or_create(Path("/proc/none/key"))
     assert read_public(b"no key") is None

@@ -53,7 +53,7 @@ def _show(image: str, found: list[StackResult], absent: list[str]) -> None:
         if each.cure:
             render.line((f"{each.stack}: ", BOLD), each.cure)
         if each.said:
-            render.line((f"its output: {each.said}", DIM))
+            render.line((f"  its output: {each.said}", DIM))
     if absent:
         render.line((f"not in the image: {', '.join(absent)}", DIM))
 

@@ -331,7 +331,7 @@ def test_a_name_is_found(
 
 
 def test_a_name_of_two_things_asks_which(withdrawals: Revocations) -> None:
-    with pytest.raises(UsageError, match="sandbox and for a secret") as caught:
+    with pytest.raises(UsageError, match="a sandbox and a secret") as caught:
         withdrawals.find("box")
     assert "--sandbox or --secret" in caught.value.hint
 

@@ -51,7 +51,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         read_password(tmp_path / "missing")
     with pytest.raises(UnreadableError):
         read_password(tmp_path)
-    with pytest.raises(UnreadableError, match="not a plain file"):
+    with pytest.raises(UnreadableError, match="not a regular file"):
         read_password(Path("/dev/null"))
 
 
