@@ -6,6 +6,7 @@ import gzip
 import json
 import shutil
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -80,7 +81,8 @@ def test_every_old_line_reads_as_before(capsys: pytest.CaptureFixture[str]) -> N
         assert [entry.seq, entry.moment] == [answer["seq"], answer["moment"]]
         # The note is the sentence that today's version has for a code.
         told = [[s.name, s.text, s.took_us, s.after_us] for s in build_timeline(entry)]
-        assert told == [[name, text, took, after] for name, text, took, _, after in answer["story"]]
+        story = cast("list[list[object]]", answer["story"])
+        assert told == [[name, text, took, after] for name, text, took, _, after in story]
         assert [cell if isinstance(cell, str) else cell[0] for cell in cells(entry)] == answer["cells"]
 
 
