@@ -119,7 +119,7 @@ def _github(found: DiscoveredSetup) -> Iterator[str]:
         yield "  # - github                  # set GITHUB_TOKEN, or sign in with `gh auth login`"
         return
     if "github" not in found.tokens:
-        yield "  # No token was found: set GITHUB_TOKEN, or or its requests are denied."
+        yield "  # No token was found: set GITHUB_TOKEN, or its requests are denied."
     yield from _forge("github", paths, {})
 
 
@@ -130,7 +130,7 @@ def _gitlab(found: DiscoveredSetup) -> Iterator[str]:
         yield "  # - gitlab                  # set GITLAB_TOKEN"
         return
     if "gitlab" not in found.tokens:
-        yield "  # No token was found: set GITLAB_TOKEN, or or its requests are denied."
+        yield "  # No token was found: set GITLAB_TOKEN, or its requests are denied."
     arguments: Fields = {} if host == _GITLAB else {"host": host}
     if paths:
         arguments["api_read"] = [path.replace("/", "%2F") for path in paths]
