@@ -73,8 +73,9 @@ class PreviewExchange:
     def run(self) -> None:
         """Carry the exchange to its end. Never raises for the behaviour of either side."""
         try:
-            self._browser.settimeout(_HEAD_TIMEOUT)
+            # Another thread may close the exchange before its first step: the socket is gone then.
             with suppress(OSError):
+                self._browser.settimeout(_HEAD_TIMEOUT)
                 self._exchange()
         finally:
             self.close()

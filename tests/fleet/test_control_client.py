@@ -58,5 +58,5 @@ def test_what_is_no_answer_is_an_error_without_its_words(data: bytes) -> None:
 
 
 def test_nobody_there_is_an_error() -> None:
-    with short_folder() as folder, pytest.raises(GatewayError, match="nobody answers"):
+    with short_folder() as folder, pytest.raises(GatewayError, match="no proxy is running"):
         ask(folder, "/status")

@@ -99,7 +99,7 @@ async def test_what_is_wrong_with_it_is_found_and_is_the_status(tmp_path: Path) 
     wrong = {words[1]: words[2] for words in lines if words[:1] == ["fault"]}
     number = good.count("\n") + 1
     assert "unknown key" in wrong[f"hosts.yaml:{number}:1"]
-    assert "it refused them as they are now" in wrong["rules"]
+    assert "it refused the current rules" in wrong["rules"]
     assert "open to other users" in wrong["default"]
     assert "not written with this key" in wrong["log"]
     assert outcome.out.count("\n           fix: ") >= 4
@@ -120,7 +120,7 @@ async def test_a_variable_that_only_the_proxy_has_is_fine_while_it_runs(tmp_path
     assert (beside_it.status, alone.status) == (0, 1)
     found = checks(beside_it)
     assert found["secrets", "tracker"]["level"] == "ok"
-    assert "the proxy that runs was started with it" in found["secrets", "tracker"]["fact"]
+    assert "but in the running proxy" in found["secrets", "tracker"]["fact"]
     assert found["variables", "proxy"]["level"] == "note"
     assert found["running", "rules"]["fact"].startswith("it uses the rules checked above: hosts")
     found = checks(alone)
@@ -155,7 +155,7 @@ async def test_one_that_hangs_is_found_soon(tmp_path: Path, monkeypatch: pytest.
                 told = only(running_proxy.check(found, await running_proxy.ask(found), None))
             finally:
                 served.signal(signal.SIGCONT)
-    needs_care(told, Level.FAULT, "has not answered")
+    needs_care(told, Level.FAULT, "no proxy answered within")
 
 
 async def test_one_that_was_killed_left_nothing_that_looks_like_a_proxy(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_variable_that_leads_to_another_program_in_the_place_of_the_proxy_is_d
         at = ListenAddress("127.0.0.1", port)
         environ = {"HTTPS_PROXY": f"http://{at}", "https_proxy": f"http://{at}"}
         told = only(variables.check(patient(tmp_path, environ=environ), [at], []))
-    needs_care(told, Level.WARNING, f"(pid {os.getpid()}) has", "will fail")
+    needs_care(told, Level.WARNING, f"(pid {os.getpid()})", "will fail")
     assert told.fix == "check what uses the port, or `unset HTTPS_PROXY https_proxy`"
 
 
@@ -329,7 +329,7 @@ async def looked(found: ProxySetup) -> Diagnosis:
     [
         (certs.expired(NAME), "certificate has expired", "clock"),
         (certs.not_yet_valid(NAME), "not yet valid", "clock"),
-        (certs.wrong_name(), "ostname mismatch", "leads to the right place"),
+        (certs.wrong_name(), "ostname mismatch", "leads to the right server"),
         (certs.unknown_ca(NAME), "issuer certificate", "--upstream-ca"),
         (certs.self_signed(NAME), "self-signed certificate", "--upstream-ca"),
     ],
@@ -384,7 +384,7 @@ async def test_an_upstream_that_stays_silent_holds_nobody_up(
 ) -> None:
     monkeypatch.setattr(upstreams, "PROBE_TIMEOUT", 0.5)
     with taken(listen("127.0.0.1", 0)) as port:
-        needs_care(await looked(before(tmp_path, port)), Level.FAULT, "has not shaken hands")
+        needs_care(await looked(before(tmp_path, port)), Level.FAULT, "no TLS handshake within")
 
 
 async def test_a_name_without_an_address_is_a_fault(tmp_path: Path) -> None:
@@ -454,7 +454,7 @@ async def both(found: ProxySetup) -> Diagnosis:
 async def test_ipv6_that_leads_nowhere_is_doubtful(tmp_path: Path) -> None:
     async with RawUpstream(certs.good(NAME)) as upstream:
         needs_care(
-            await both(before(tmp_path, upstream.port, settings=BOTH)), Level.WARNING, NAME, "IPv4 alone"
+            await both(before(tmp_path, upstream.port, settings=BOTH)), Level.WARNING, NAME, "only over IPv4"
         )
 
 

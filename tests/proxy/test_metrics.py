@@ -142,7 +142,7 @@ def test_without_a_proxy_it_says_so_and_prints_no_metric(served: ServeProcess) -
     outcome = served.egress("metrics")
     assert outcome.status == 3
     assert outcome.out == ""
-    assert "no proxy is running here" in outcome.err
+    assert "no proxy is running" in outcome.err
 
 
 # What stands between the socket and Prometheus ----------------------------------------------------

@@ -81,8 +81,8 @@ async def test_a_client_without_a_proxy_gets_there_with_the_credential(
     (record,) = await asyncio.to_thread(served.recorded, "exchange")
     assert (record["entry"], record["host"]) == ("sni", NAME)
     text = "\n".join(served.out)
-    assert f"whoever knows no proxy lands on {AT}:{upstream.port}" in text
-    assert f"answers with {AT}" in text
+    assert f"clients without proxy support: {AT}:{upstream.port} (transparent)" in text
+    assert f"answers {AT}" in text
 
 
 async def test_a_name_that_no_rule_names_is_refused(served: ServeProcess, upstream: RawUpstream) -> None:

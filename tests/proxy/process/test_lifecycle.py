@@ -159,7 +159,7 @@ async def test_a_request_under_way_comes_to_its_end(tmp_path: Path, upstream: Ra
             served.signal(signal.SIGTERM)
             (waiting,) = await asyncio.to_thread(until, lambda: served.logged("proxy.waiting"))
             assert (waiting["connections"], waiting["seconds"]) == (1, 60)
-            await asyncio.to_thread(until, lambda: "a second signal ends it" in served.out[-1])
+            await asyncio.to_thread(until, lambda: "a second signal stops at once" in served.out[-1])
             assert served.out[-1].startswith("waiting up to 60s for 1 connection; ")
             with pytest.raises(OSError, match="Connect call failed"):
                 await connect(at(upstream.port), NAME, None, proxy=at(served.port))
@@ -199,7 +199,7 @@ async def test_what_does_not_end_is_cut(tmp_path: Path, upstream: RawUpstream, s
         (["--transparent", "192.0.2.1", "--network"], 3, "cannot listen on 192.0.2.1:443"),
         (["--dns", "127.0.0.2:53", "--network"], 2, "--dns-answer"),
         (["--runtime-dir", "/proc/egress"], 3, "control socket"),
-        (["--state-dir", "/proc/egress"], 3, "the state folder /proc/egress cannot be made"),
+        (["--state-dir", "/proc/egress"], 3, "the state folder /proc/egress cannot be created"),
         (["--profile", "small"], 2, "these rules have no profiles"),
         (["--rules", "missing.yaml"], 3, "file not found: missing.yaml"),
     ],
@@ -263,7 +263,7 @@ async def test_rules_that_lose_a_profile_deny_it_and_rules_without_any_are_refus
         assert (told["profile"], told["cure"]) == ("small", "the profiles are: other")
         served.write(PROFILES)
         (refused,) = await asyncio.to_thread(until, lambda: served.logged("rules.refused"))
-        assert "they would get everything" in str(refused["problem"])
+        assert "they would get all rules" in str(refused["problem"])
         with pytest.raises(RefusedError) as caught:
             await connect(at(443), "a.example.com", None, proxy=at(served.port))
         assert caught.value.response.status == 403
