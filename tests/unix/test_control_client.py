@@ -12,7 +12,7 @@ from egress.unix.stream_socket import listen
 
 
 def test_no_proxy_runs_where_nobody_listens(tmp_path: Path) -> None:
-    with pytest.raises(NoProxyError, match="no proxy is running here") as caught:
+    with pytest.raises(NoProxyError, match="no proxy is running") as caught:
         ask_proxy(tmp_path, "GET", "/status")
     assert "egress serve" in caught.value.hint
     listen(tmp_path / CONTROL_SOCKET, 1).close()

@@ -274,7 +274,7 @@ class Egress(Proxy):
         return self.records(event)
 
     def stand_in(self) -> str:
-        return next(line.rpartition(" ")[2] for line in self.out if "a stand-in for shapes: " in line)
+        return next(line.rpartition(" ")[2] for line in self.out if "placeholder for shapes: " in line)
 
     def expects(self, answer: Answer, *wanted: tuple[int, str]) -> None:
         if (answer.status, answer.code) not in wanted:
