@@ -1,6 +1,6 @@
 """How the code reads, measured: class names, constants, first words, comments; each offender with its cure.
 
-`python -m scripts.vocabulary [FOLDER]` prints every offender as `file:line: fault; cure`, then the totals.
+`python -m scripts.vocabulary [FILE or FOLDER]` prints each offender as `file:line: fault; cure`, then totals.
 `tests/arch/test_vocabulary.py` holds them to their limits. The module reads source text and never imports it.
 """
 
@@ -189,10 +189,14 @@ def _silent_functions(file: str, tree: ast.Module, commented: set[int]) -> Itera
             )
 
 
-def read(folder: Path, root: Path) -> Vocabulary:
-    """Read every module below `folder`; places are told from `root`."""
+def read(place: Path, root: Path) -> Vocabulary:
+    """Read a module, or all below a folder; names are relative to `root`. Raises `FileNotFoundError`."""
+    modules = [place] if place.is_file() else sorted(place.rglob("*.py"))
+    if not modules:
+        # An empty reading has no offenders, and would pass for a clean one.
+        raise FileNotFoundError(f"no module at {place}")
     vocabulary = Vocabulary()
-    for path in sorted(folder.rglob("*.py")):
+    for path in modules:
         vocabulary.add(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
     return vocabulary
 

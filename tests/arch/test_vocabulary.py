@@ -215,6 +215,19 @@ def test_a_report_ends_with_the_number_of_those_left_out() -> None:
     assert report(many[:1]) == "\na.py:0: fault; cure"
 
 
+def test_a_single_module_is_read(tmp_path: Path) -> None:
+    module = tmp_path / "one.py"
+    module.write_text("MOST = 3\n", encoding="utf-8")
+    (offence,) = read(module, tmp_path).bare_constants()
+    assert offence.file == "one.py"
+
+
+def test_a_place_without_modules_is_an_error(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "none.py"):
+        with pytest.raises(FileNotFoundError, match="no module at"):
+            read(place, tmp_path)
+
+
 def test_every_module_of_a_folder_is_read(tmp_path: Path) -> None:
     (tmp_path / "egress/deep").mkdir(parents=True)
     (tmp_path / "egress/deep/a.py").write_text("MOST = 1\n", encoding="utf-8")
