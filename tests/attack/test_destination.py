@@ -53,14 +53,14 @@ async def test_control_a_tunnel_to_a_named_host_is_carried(step: IngressFixture)
     answer = await step.ask(TUNNEL, real(API))
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert answer.endswith(CARRIED + b"full")
-    assert [arrival.destination for arrival in step.arrivals] == [Destination("https", API, 443)]
+    assert [admitted.destination for admitted in step.arrivals] == [Destination("https", API, 443)]
     assert step.codes == []
 
 
 async def test_control_a_plain_request_to_an_open_host_is_carried(step: IngressFixture) -> None:
     request = get("http://plain.example.com/x?y", "plain.example.com")
     assert await step.ask(request) == CARRIED + b"full"
-    assert [arrival.destination for arrival in step.arrivals] == [
+    assert [admitted.destination for admitted in step.arrivals] == [
         Destination("http", "plain.example.com", 80)
     ]
     assert step.ahead == [request]
@@ -71,7 +71,7 @@ async def test_control_transparent_clients_are_carried(step: IngressFixture) -> 
     assert await step.ask(first, listener=step.listener("transparent", 443)) == CARRIED + b"full"
     second = get("/x", "plain.example.com")
     assert await step.ask(second, listener=step.listener("transparent", 80)) == CARRIED + b"full"
-    assert [arrival.entry for arrival in step.arrivals] == ["sni", "host"]
+    assert [admitted.entry for admitted in step.arrivals] == ["sni", "host"]
     assert step.ahead == [first, second]
 
 
@@ -83,7 +83,7 @@ async def test_case_and_trailing_dot_lead_to_the_same_host(step: IngressFixture,
     """S-12: the destination is the canonical one, whatever was written."""
     await step.ask(connect(f"{name}:443"), real(API))
     await step.ask(TUNNEL, real(name.rstrip(".")))
-    assert [arrival.destination.host for arrival in step.arrivals] == [API, API]
+    assert [admitted.destination.host for admitted in step.arrivals] == [API, API]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ async def test_control_an_address_that_networks_open_is_carried(
     step: IngressFixture, target: str, host: str
 ) -> None:
     await step.ask(connect(f"{target}:443"), real(None))
-    assert [arrival.destination for arrival in step.arrivals] == [Destination("https", host, 443)]
+    assert [admitted.destination for admitted in step.arrivals] == [Destination("https", host, 443)]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ async def test_another_port_of_an_allowed_host_is_denied(step: IngressFixture, p
 async def test_control_a_port_that_the_rules_name_is_open(step: IngressFixture) -> None:
     await step.ask(connect("ported.example.com:8443"), real("ported.example.com"))
     await step.ask(real("ported.example.com"), listener=step.listener("transparent", 8443))
-    assert [arrival.destination.port for arrival in step.arrivals] == [8443, 8443]
+    assert [admitted.destination.port for admitted in step.arrivals] == [8443, 8443]
 
 
 @pytest.mark.parametrize("port", ["", ":80", ":443", ":8080"])
@@ -224,7 +224,7 @@ async def test_clear_text_inside_a_tunnel_for_tls_is_closed(step: IngressFixture
 async def test_control_a_tunnel_for_clear_text_carries_it(step: IngressFixture) -> None:
     request = get("/", "plain.example.com")
     await step.ask(connect("plain.example.com:80"), request)
-    assert [arrival.destination for arrival in step.arrivals] == [
+    assert [admitted.destination for admitted in step.arrivals] == [
         Destination("http", "plain.example.com", 80)
     ]
     assert step.ahead == [request]
@@ -462,7 +462,7 @@ async def test_a_connect_with_a_body_is_refused(step: IngressFixture, lines: tup
 async def test_a_header_decides_about_no_identity(step: IngressFixture) -> None:
     """Rule 11: where the network says who it is, Proxy-Authorization is not looked at."""
     await step.ask(connect(f"{API}:443", "Proxy-Authorization: Basic b3RoZXI6eA=="), real(API))
-    assert [arrival.identity.sandbox for arrival in step.arrivals] == ["box"]
+    assert [admitted.identity.sandbox for admitted in step.arrivals] == ["box"]
 
 
 async def test_observing_opens_names_but_no_other_protocol(step: IngressFixture) -> None:

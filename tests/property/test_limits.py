@@ -156,7 +156,7 @@ def test_forgetting_idle_keys_changes_no_answer(
     for pause in before:
         now += pause
         arrivals.update(take_request(arrivals, "a", limits, now).changes)
-    kept = {key: arrival for key, arrival in arrivals.items() if key not in idle_keys(arrivals, now)}
+    kept = {key: admitted for key, admitted in arrivals.items() if key not in idle_keys(arrivals, now)}
     for pause in after:
         now += pause
         one, other = take_request(arrivals, "a", limits, now), take_request(kept, "a", limits, now)

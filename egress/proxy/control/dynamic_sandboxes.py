@@ -116,7 +116,7 @@ class DynamicSandboxes:
         del self._engine.sandboxes[name]
         with self._until_closed(name):
             await self._close_listeners(name)
-            cut = [carried for carried in self._engine.live if carried.arrival.identity.sandbox == name]
+            cut = [carried for carried in self._engine.live if carried.admitted.identity.sandbox == name]
             for carried in cut:
                 carried.close(_REVOKED_CODE)
             await self._until_gone(name)

@@ -250,7 +250,7 @@ def _spelt(name: str, kind: RevocationKind) -> str:
 
 def _concerns(carried: LiveConnection, kind: RevocationKind, name: str) -> bool:
     if kind == "sandbox":
-        return carried.arrival.identity.sandbox == name
+        return carried.admitted.identity.sandbox == name
     if kind == "secret":
         return name in carried.secrets
-    return _pattern(name).matches(carried.arrival.destination.host)
+    return _pattern(name).matches(carried.admitted.destination.host)

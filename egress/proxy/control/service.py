@@ -268,7 +268,7 @@ class ControlService:
             "profile": sandbox.identity.profile,
             **self._listeners(name),
             "connections": self._door.connections(name),
-            "carried": sum(carried.arrival.identity.sandbox == name for carried in self.engine.live),
+            "carried": sum(carried.admitted.identity.sandbox == name for carried in self.engine.live),
             "authority": sandbox.authority.fingerprint,
             "authority_until": _moment(sandbox.authority.not_after),
             "authority_lacks": list(rule_warnings.unsignable_hosts(self.engine).get(name, ())),

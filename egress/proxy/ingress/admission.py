@@ -40,71 +40,71 @@ class ConnectionAdmission:
         self._guard = guard
 
     async def admit(
-        self, visit: PendingConnection, sock: socket.socket, entering: Callable[[], object]
+        self, pending: PendingConnection, sock: socket.socket, entering: Callable[[], object]
     ) -> IngressRefusal | None:
         """Take a connection to its lane, and return at its end; None where nothing was refused.
 
         `entering` is called when the door lets go of it.
         """
         # Checked before a byte is read: a process of another user must not learn anything.
-        if visit.listener.sandbox not in self._engine.sandboxes or not is_expected_owner(
-            visit.listener, sock
+        if pending.listener.sandbox not in self._engine.sandboxes or not is_expected_owner(
+            pending.listener, sock
         ):
             # The client has sent no byte yet, but a client of a proxy will read HTTP.
-            visit.speaks = "http" if visit.listener.kind == "proxy" else ""
+            pending.speaks = "http" if pending.listener.kind == "proxy" else ""
             return IngressRefusal("proxy.identity")
-        asked = await self._requested_destination(visit)
+        asked = await self._requested_destination(pending)
         if isinstance(asked, RequestedDestination):
-            visit.asked = asked
+            pending.asked = asked
         # Canaries come before the decision: a malformed or denied request that carries one is a leak, too.
-        if caught := self._refuse_canary(visit, asked):
+        if caught := self._refuse_canary(pending, asked):
             return caught
         if not isinstance(asked, RequestedDestination):
             return asked
         policy = self._engine.policy
-        scheme, decision = _decide(policy, visit.identity, asked, self._engine.clock.now())
+        scheme, decision = _decide(policy, pending.identity, asked, self._engine.clock.now())
         if not decision.allowed:
             return IngressRefusal(decision.code, decision=decision)
         # Counted until the lane has ended: the limit is about connections that are open at a time.
-        with self._count_connection(visit.identity.sandbox, decision.limits) as is_counted:
-            code = self._stop_code(visit.identity.sandbox) if is_counted else "limit.connections"
+        with self._count_connection(pending.identity.sandbox, decision.limits) as is_counted:
+            code = self._stop_code(pending.identity.sandbox) if is_counted else "limit.connections"
             if code:
                 return IngressRefusal(code, decision=decision)
-            arrival = AdmittedConnection(
-                visit.id,
-                visit.identity,
-                visit.listener.name,
+            admitted = AdmittedConnection(
+                pending.id,
+                pending.identity,
+                pending.listener.name,
                 asked.entry,
                 Destination(scheme, asked.host, asked.port),
                 decision,
                 policy,
                 asked.hello,
-                visit.started,
+                pending.started,
             )
-            opened = await self._open(visit, arrival)
+            opened = await self._open(pending, admitted)
             if not isinstance(opened, AdmittedConnection):
-                return self._refuse_canary(visit, opened) or opened
+                return self._refuse_canary(pending, opened) or opened
             entering()
-            await self._carry(visit, opened)
+            await self._carry(pending, opened)
             return None
 
     async def _requested_destination(
-        self, visit: PendingConnection
+        self, pending: PendingConnection
     ) -> RequestedDestination | IngressRefusal | None:
-        if visit.listener.kind == "proxy":
+        if pending.listener.kind == "proxy":
             return await requested_destination.read_proxy_request(
-                visit, self._guard, self._engine.clock.monotonic()
+                pending, self._guard, self._engine.clock.monotonic()
             )
-        return await requested_destination.read_transparent_start(visit)
+        return await requested_destination.read_transparent_start(pending)
 
     def _refuse_canary(
-        self, visit: PendingConnection, asked: RequestedDestination | IngressRefusal | None
+        self, pending: PendingConnection, asked: RequestedDestination | IngressRefusal | None
     ) -> IngressRefusal | None:
         """Refuse what names a host by a value that nothing may send, whatever else is wrong with it."""
         if asked is None:
             return None
         sni = asked.sni if isinstance(asked, IngressRefusal) else ""
-        denial = self._engine.canary_denial(visit.identity.sandbox, asked.host, sni)
+        denial = self._engine.canary_denial(pending.identity.sandbox, asked.host, sni)
         if denial is None:
             return None
         return IngressRefusal(denial.code, asked.entry, asked.host, asked.port, denial, sni=sni)
@@ -126,36 +126,36 @@ class ConnectionAdmission:
                 self._engine.counts.release(sandbox, bounds)
 
     async def _open(
-        self, visit: PendingConnection, arrival: AdmittedConnection
+        self, pending: PendingConnection, admitted: AdmittedConnection
     ) -> AdmittedConnection | IngressRefusal | None:
-        """Open the tunnel of a CONNECT; return the arrival with what the client says inside it."""
-        hello = arrival.hello
-        if arrival.entry == "connect":
-            if not await visit.client.send(_CONNECT_ANSWER, visit.bounds.close_time):
+        """Open the tunnel of a CONNECT; return the admitted with what the client says inside it."""
+        hello = admitted.hello
+        if admitted.entry == "connect":
+            if not await pending.client.send(_CONNECT_ANSWER, pending.bounds.close_time):
                 return None
-            opened = await requested_destination.read_tunnel_start(visit, arrival.destination)
+            opened = await requested_destination.read_tunnel_start(pending, admitted.destination)
             if not isinstance(opened, requested_destination.TunnelStart):
                 return opened
             hello = opened.hello
-        return self._decide_again(replace(arrival, hello=hello))
+        return self._decide_again(replace(admitted, hello=hello))
 
-    def _decide_again(self, arrival: AdmittedConnection) -> AdmittedConnection | IngressRefusal:
+    def _decide_again(self, admitted: AdmittedConnection) -> AdmittedConnection | IngressRefusal:
         """Decide again if the rules have changed: clients take their time, and only lanes are rechecked."""
         policy = self._engine.policy
-        if policy is not arrival.policy:
-            to = arrival.destination
-            asked = RequestedDestination(arrival.entry, (to.scheme,), to.host, to.port)
-            _, decision = _decide(policy, arrival.identity, asked, self._engine.clock.now())
+        if policy is not admitted.policy:
+            to = admitted.destination
+            asked = RequestedDestination(admitted.entry, (to.scheme,), to.host, to.port)
+            _, decision = _decide(policy, admitted.identity, asked, self._engine.clock.now())
             if not decision.allowed:
                 return IngressRefusal("access.withdrawn", decision=decision)
-            arrival = replace(arrival, policy=policy, decision=decision)
-        return arrival
+            admitted = replace(admitted, policy=policy, decision=decision)
+        return admitted
 
-    async def _carry(self, visit: PendingConnection, arrival: AdmittedConnection) -> None:
+    async def _carry(self, pending: PendingConnection, admitted: AdmittedConnection) -> None:
         # Bytes that a lane has written must not be followed by an error page.
-        visit.speaks = ""
-        lane = self._lanes.full if arrival.decision.intercept else self._lanes.tunnel
-        await lane(arrival, visit.client.reader, visit.client.writer, visit.client.take_unread())
+        pending.speaks = ""
+        lane = self._lanes.full if admitted.decision.intercept else self._lanes.tunnel
+        await lane(admitted, pending.client.reader, pending.client.writer, pending.client.take_unread())
 
 
 def _decide(

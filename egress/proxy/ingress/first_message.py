@@ -24,31 +24,31 @@ def begins_http(first: int) -> bool:
     return first in _TOKEN_BYTES
 
 
-async def read_first(visit: PendingConnection) -> int | IngressRefusal | None:
+async def read_first(pending: PendingConnection) -> int | IngressRefusal | None:
     """Wait for the first byte, which tells what the client speaks; it stays with the client."""
     try:
-        return await visit.client.peek_first_byte(visit.bounds.first_byte)
+        return await pending.client.peek_first_byte(pending.bounds.first_byte)
     except TimeoutError:
         return IngressRefusal("request.timeout")
 
 
-async def read_head(visit: PendingConnection) -> RequestHead | IngressRefusal | None:
+async def read_head(pending: PendingConnection) -> RequestHead | IngressRefusal | None:
     """Read a request head. From here on refusals are pages."""
-    visit.speaks = "http"
+    pending.speaks = "http"
     try:
         # A deadline for the head as a whole: a client that sends byte after byte cannot stretch it.
-        async with asyncio.timeout(visit.bounds.head_time):
-            visit.head = await _head(visit)
+        async with asyncio.timeout(pending.bounds.head_time):
+            pending.head = await _head(pending)
     except TimeoutError:
         return IngressRefusal("request.timeout")
     except WireError as error:
         return IngressRefusal("request.malformed", status=error.status)
-    return visit.head
+    return pending.head
 
 
-async def _head(visit: PendingConnection) -> RequestHead | None:
-    client = visit.client
-    reader = RequestReader(MessageLimits(head=visit.bounds.head))
+async def _head(pending: PendingConnection) -> RequestHead | None:
+    client = pending.client
+    reader = RequestReader(MessageLimits(head=pending.bounds.head))
     data = bytes(client.kept)
     while True:
         for event in reader.feed(data):
@@ -63,20 +63,20 @@ async def _head(visit: PendingConnection) -> RequestHead | None:
             return None
 
 
-async def read_hello(visit: PendingConnection) -> ClientHello | IngressRefusal | None:
+async def read_hello(pending: PendingConnection) -> ClientHello | IngressRefusal | None:
     """Read a ClientHello. From here on refusals are alerts."""
-    visit.speaks = "tls"
+    pending.speaks = "tls"
     try:
-        async with asyncio.timeout(visit.bounds.hello_time):
-            return await _hello(visit)
+        async with asyncio.timeout(pending.bounds.hello_time):
+            return await _hello(pending)
     except TimeoutError:
         return IngressRefusal("request.timeout")
     except WireError:
         return IngressRefusal("protocol.refused")
 
 
-async def _hello(visit: PendingConnection) -> ClientHello | None:
-    client = visit.client
+async def _hello(pending: PendingConnection) -> ClientHello | None:
+    client = pending.client
     reader = HelloReader()
     data = bytes(client.kept)
     while True:

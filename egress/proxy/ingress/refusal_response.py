@@ -19,20 +19,20 @@ _UNRECOGNIZED_NAME_ALERT: Final = bytes.fromhex("15030300020270")
 _NAME_CODES: Final = frozenset({"host.malformed", "host.unknown", "request.mismatch"})
 
 
-async def send_refusal(visit: PendingConnection, refused: IngressRefusal) -> None:
+async def send_refusal(pending: PendingConnection, refused: IngressRefusal) -> None:
     """Tell the client, let it read that for a moment, and close."""
-    data = refusal_bytes(visit, refused)
-    bounds, client = visit.bounds, visit.client
+    data = refusal_bytes(pending, refused)
+    bounds, client = pending.bounds, pending.client
     if data and await client.send(data, bounds.linger_time):
         await client.linger(bounds.linger, bounds.linger_time)
     await client.close(bounds.linger_time)
 
 
-def refusal_bytes(visit: PendingConnection, refused: IngressRefusal) -> bytes:
+def refusal_bytes(pending: PendingConnection, refused: IngressRefusal) -> bytes:
     """Return the bytes that tell this client; none where nothing would be understood."""
-    match visit.speaks:
+    match pending.speaks:
         case "http":
-            return refusal_page(refused, visit.id, visit.head)
+            return refusal_page(refused, pending.id, pending.head)
         case "tls":
             return _UNRECOGNIZED_NAME_ALERT if refused.code in _NAME_CODES else _ACCESS_DENIED_ALERT
         case _:

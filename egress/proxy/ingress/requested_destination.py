@@ -76,18 +76,18 @@ _HTTP_PREFIX: Final = "http://"
 
 
 async def read_proxy_request(
-    visit: PendingConnection, guard: PasswordGuard, now: float
+    pending: PendingConnection, guard: PasswordGuard, now: float
 ) -> RequestedDestination | IngressRefusal | None:
     """Read the head of a client that uses the proxy, and return where it wants to go."""
-    first = await read_first(visit)
+    first = await read_first(pending)
     if not isinstance(first, int):
         return first
     if not begins_http(first):
         return IngressRefusal("protocol.refused")
-    head = await read_head(visit)
+    head = await read_head(pending)
     if not isinstance(head, RequestHead):
         return head
-    return guard.refusal(visit.listener, head, now) or read_target(head)
+    return guard.refusal(pending.listener, head, now) or read_target(head)
 
 
 def read_target(head: RequestHead) -> RequestedDestination | IngressRefusal:
@@ -131,17 +131,17 @@ class TunnelStart:
 
 
 async def read_tunnel_start(
-    visit: PendingConnection, destination: Destination
+    pending: PendingConnection, destination: Destination
 ) -> TunnelStart | IngressRefusal | None:
     """Look at the first message inside a tunnel to `destination`; it stays with the client."""
-    visit.speaks, visit.head = "", None
-    first = await read_first(visit)
+    pending.speaks, pending.head = "", None
+    first = await read_first(pending)
     if not isinstance(first, int):
         return first
     if destination.scheme == "https" and looks_like_tls(first):
-        return _check_hello(await read_hello(visit), destination)
+        return _check_hello(await read_hello(pending), destination)
     if destination.scheme == "http" and begins_http(first):
-        return _check_head(await read_head(visit), destination)
+        return _check_head(await read_head(pending), destination)
     return IngressRefusal("protocol.refused")
 
 
@@ -171,15 +171,15 @@ def _check_head(
 #
 # SNI or Host name the destination; the port is the one the client dialled. Whoever names no host cannot
 # be told where it wanted to go, and is refused.
-async def read_transparent_start(visit: PendingConnection) -> RequestedDestination | IngressRefusal | None:
+async def read_transparent_start(pending: PendingConnection) -> RequestedDestination | IngressRefusal | None:
     """Look at the first message of a client, and return where it wants to go."""
-    first = await read_first(visit)
+    first = await read_first(pending)
     if not isinstance(first, int):
         return first
     if looks_like_tls(first):
-        return _sni_destination(await read_hello(visit), visit.listener.port)
+        return _sni_destination(await read_hello(pending), pending.listener.port)
     if begins_http(first):
-        return _host_destination(await read_head(visit), visit.listener.port)
+        return _host_destination(await read_head(pending), pending.listener.port)
     return IngressRefusal("protocol.refused")
 
 

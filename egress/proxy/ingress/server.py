@@ -143,27 +143,27 @@ class IngressServer:
             return
         engine = self._engine
         identity, started = self._identity(listener), engine.clock.monotonic()
-        visit = PendingConnection(engine.new_id(), listener, identity, client, self._bounds, started)
+        pending = PendingConnection(engine.new_id(), listener, identity, client, self._bounds, started)
         try:
-            refused = await self._guarded(visit, sock)
+            refused = await self._guarded(pending, sock)
             if refused is None:
                 await client.close(self._bounds.close_time)
             else:
-                self._record(listener, refused, visit)
-                await send_refusal(visit, refused)
+                self._record(listener, refused, pending)
+                await send_refusal(pending, refused)
         finally:
             client.abort()
 
-    async def _guarded(self, visit: PendingConnection, sock: socket.socket) -> IngressRefusal | None:
+    async def _guarded(self, pending: PendingConnection, sock: socket.socket) -> IngressRefusal | None:
         task = asyncio.current_task()
         leave = functools.partial(self._outside.pop, task, None)
         try:
-            return await self._passage.admit(visit, sock, leave)
+            return await self._passage.admit(pending, sock, leave)
         except asyncio.CancelledError:
             # Inside of a lane it is the lane that records.
-            if task in self._outside and visit.asked is not None:
+            if task in self._outside and pending.asked is not None:
                 code = "proxy.stopping" if self._engine.stopping else "access.withdrawn"
-                self._record(visit.listener, IngressRefusal(code), visit)
+                self._record(pending.listener, IngressRefusal(code), pending)
             raise
         except Exception as error:  # noqa: BLE001 - whatever it was, the answer is no
             _report(error)
@@ -176,15 +176,15 @@ class IngressServer:
         return known.identity if known else Identity(listener.sandbox)
 
     def _record(
-        self, listener: Listener, refused: IngressRefusal, visit: PendingConnection | None = None
+        self, listener: Listener, refused: IngressRefusal, pending: PendingConnection | None = None
     ) -> str:
         """Record a refusal, and return the id of the connection."""
-        asked = visit.asked if visit else None
+        asked = pending.asked if pending else None
         decision = refused.decision
-        connection = visit.id if visit else self._engine.new_id()
+        connection = pending.id if pending else self._engine.new_id()
         self._engine.audit.refusal(
             RefusalFacts(
-                identity=visit.identity if visit else self._identity(listener),
+                identity=pending.identity if pending else self._identity(listener),
                 listener=listener.name,
                 entry=asked.entry if asked else refused.entry,
                 host=asked.host if asked else refused.host,

@@ -63,7 +63,7 @@ class LiveConnection(Protocol):
     """A connection inside a lane."""
 
     @property
-    def arrival(self) -> AdmittedConnection:
+    def admitted(self) -> AdmittedConnection:
         """The admitted connection: its destination and its sandbox."""
         ...
 

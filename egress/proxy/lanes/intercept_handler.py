@@ -86,12 +86,12 @@ class InterceptServices(Protocol):
     @property
     def limits(self) -> InterceptLimits: ...
 
-    async def dial(self, arrival: AdmittedConnection) -> ConnectedSocket:
+    async def dial(self, admitted: AdmittedConnection) -> ConnectedSocket:
         """Connect to the destination, at an address that was checked."""
         ...
 
     def still_allows(
-        self, arrival: AdmittedConnection, policy: Policy, now: int, addresses: Collection[str] = ()
+        self, admitted: AdmittedConnection, policy: Policy, now: int, addresses: Collection[str] = ()
     ) -> bool:
         """Tell whether this policy would let the connection be made now, in this lane, to these addresses."""
         ...
@@ -103,7 +103,7 @@ class InterceptHandler:
     def __init__(self, lane: InterceptServices, services: RelayServices) -> None:
         self._lane = lane
         self.services = services
-        self.arrival = services.arrival
+        self.admitted = services.admitted
         self.relay: Relay | None = None
         self.was_refused = False
         """An add-on has refused the handshake, for `reason`."""
@@ -142,7 +142,7 @@ class InterceptHandler:
     def recheck(self, policy: Policy, now: int) -> None:
         try:
             addresses = [route.address for route in self._routes.values()]
-            is_allowed = self._lane.still_allows(self.arrival, policy, now, addresses)
+            is_allowed = self._lane.still_allows(self.admitted, policy, now, addresses)
         except BaseException as error:  # noqa: BLE001 - an undecidable connection is denied
             self._fail(error)
             return
@@ -175,7 +175,7 @@ class InterceptHandler:
         try:
             wire.adopt(transport)
             context = Context(self.client, self._lane.options)
-            destination = self.arrival.destination
+            destination = self.admitted.destination
             context.server = Server(address=(destination.host, destination.port))
             self._layer = RootLayer(context, encrypted=destination.scheme == "https")
         except Exception as error:  # noqa: BLE001 - as everywhere
@@ -273,9 +273,9 @@ class InterceptHandler:
         self.relay = Relay(
             self.services,
             self.services.sandbox.identity,
-            self.arrival.destination,
+            self.admitted.destination,
             protocol=protocol,
-            single=self.arrival.entry == "absolute",
+            single=self.admitted.entry == "absolute",
             limits=self._lane.limits.relay,
         )
         return HttpLayer(context, self.relay, self)
@@ -286,7 +286,7 @@ class InterceptHandler:
         route = self._routes.get(server)
         if opened is None or route is None:
             return False
-        if self.arrival.destination.scheme == "https":
+        if self.admitted.destination.scheme == "https":
             proof = self._lane.tls.proof(server)
             if proof is None:
                 return False
@@ -366,12 +366,12 @@ class InterceptHandler:
             self._opening[connection] = self.services.monotonic()
             self._check(connection)
             self._lane.guard.run(ServerConnectHook(ServerConnectionHookData(connection, self.client)))
-            await self._connected(command, connection, await self._lane.dial(self.arrival))
+            await self._connected(command, connection, await self._lane.dial(self.admitted))
         except DialError as error:
             log.info(
                 "upstream.not_dialled",
-                connection=self.arrival.id,
-                host=self.arrival.destination.host,
+                connection=self.admitted.id,
+                host=self.admitted.destination.host,
                 code=error.code,
                 address=error.address,
                 reason=error.reason or error.message,
@@ -386,7 +386,7 @@ class InterceptHandler:
 
     def _check(self, connection: Server) -> None:
         """Refuse any destination but that of the connection: the last check before the dial."""
-        to = self.arrival.destination
+        to = self.admitted.destination
         if connection.address != (to.host, to.port) or connection.via is not None:
             raise TypeError("asked to dial something else than the destination")
 
@@ -451,14 +451,14 @@ class InterceptHandler:
             self._refuse(self.reason)
             self._hang_up()
             return
-        log.error("connection.failed", connection=self.arrival.id, error=error_location(error))
+        log.error("connection.failed", connection=self.admitted.id, error=error_location(error))
         try:
             # A connection that has ended is recorded completely.
             if not self._has_ended:
                 self._record_failure()
         except Exception as second:  # noqa: BLE001 - the last fallback is the log
             log.error(  # noqa: TRY400 - as above
-                "connection.unrecorded", connection=self.arrival.id, error=error_location(second)
+                "connection.unrecorded", connection=self.admitted.id, error=error_location(second)
             )
         finally:
             self._hang_up()

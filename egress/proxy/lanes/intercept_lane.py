@@ -75,14 +75,14 @@ class InterceptLane:
 
     async def carry(
         self,
-        arrival: AdmittedConnection,
+        admitted: AdmittedConnection,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         ahead: bytes,
     ) -> None:
         """Carry a connection to its end; `ahead` is what was read of it already."""
-        sandbox = self.engine.sandboxes.get(arrival.identity.sandbox)
-        if sandbox is None or sandbox.identity != arrival.identity:
+        sandbox = self.engine.sandboxes.get(admitted.identity.sandbox)
+        if sandbox is None or sandbox.identity != admitted.identity:
             raise UsageError("a connection of a sandbox that is not known reached the lane")
         transport = writer.transport
         if not isinstance(transport, asyncio.Transport):
@@ -93,7 +93,7 @@ class InterceptLane:
         # The last bytes of a client that is already lost need no answer.
         with contextlib.suppress(OSError):
             ahead += await reader.read()
-        handler = InterceptHandler(self, RelayServices(self.engine, arrival, sandbox))
+        handler = InterceptHandler(self, RelayServices(self.engine, admitted, sandbox))
         try:
             self._handlers[handler.client] = handler
             self.engine.live.enter(handler)
@@ -114,38 +114,38 @@ class InterceptLane:
 
     # Services of the handlers
 
-    async def dial(self, arrival: AdmittedConnection) -> ConnectedSocket:
+    async def dial(self, admitted: AdmittedConnection) -> ConnectedSocket:
         """Connect to the destination, at an address that is allowed now: rules change under a connection."""
         engine, policy = self.engine, self.engine.policy
-        decision = _decide(arrival, policy, engine.clock.now())
+        decision = _decide(admitted, policy, engine.clock.now())
         if not (decision.allowed and decision.intercept):
-            raise _withdrawn(arrival)
-        to = arrival.destination
+            raise _withdrawn(admitted)
+        to = admitted.destination
         if to.scheme == "https" and not self._upstream.can_prove(to.host):
             raise DialError("upstream.tls", f"OpenSSL verifies no name like {to.host}")
         connected = await engine.dialer.connect(
-            arrival.destination,
+            admitted.destination,
             decision,
             deadline=engine.clock.monotonic() + self.limits.dial,
-            owner=arrival.identity.sandbox,
+            owner=admitted.identity.sandbox,
         )
         if engine.policy is not policy and not self.still_allows(
-            arrival, engine.policy, engine.clock.now(), (connected.address,)
+            admitted, engine.policy, engine.clock.now(), (connected.address,)
         ):
             # The address was not in use during the swap of the policy, so no recheck has covered it.
             connected.socket.close()
-            raise _withdrawn(arrival)
+            raise _withdrawn(admitted)
         return connected
 
     def still_allows(
-        self, arrival: AdmittedConnection, policy: Policy, now: int, addresses: Collection[str] = ()
+        self, admitted: AdmittedConnection, policy: Policy, now: int, addresses: Collection[str] = ()
     ) -> bool:
         """Tell whether this policy would let the connection be made now, in this lane, to these addresses."""
-        decision = _decide(arrival, policy, now)
+        decision = _decide(admitted, policy, now)
         if not (decision.allowed and decision.intercept):
             return False
         try:
-            self.engine.dialer.check(arrival.destination.host, decision, tuple(addresses))
+            self.engine.dialer.check(admitted.destination.host, decision, tuple(addresses))
         except DialError:
             return False
         return True
@@ -159,29 +159,33 @@ class InterceptLane:
         handler = self._handlers.get(client)
         if handler is None:
             return None
-        arrival, sandbox = handler.arrival, handler.services.sandbox
+        admitted, sandbox = handler.admitted, handler.services.sandbox
         return TlsTerms(
             sandbox=sandbox.identity.sandbox,
             authority=sandbox.authority,
-            host=arrival.destination.host,
-            port=arrival.destination.port,
-            client_alpn=_offer(arrival),
+            host=admitted.destination.host,
+            port=admitted.destination.port,
+            client_alpn=_offer(admitted),
             upstream_alpn=(_HTTP2, _HTTP1) if client.alpn == _HTTP2 else (_HTTP1,),
-            pins=self.pins.get(arrival.destination.host, _UNPINNED),
+            pins=self.pins.get(admitted.destination.host, _UNPINNED),
         )
 
     def _failed(self, client: Client) -> None:
         handler = self._handlers.get(client)
         if handler is not None:
-            log.info("tls.failed", connection=handler.arrival.id, host=handler.arrival.destination.host)
+            log.info("tls.failed", connection=handler.admitted.id, host=handler.admitted.destination.host)
             handler.reason = "tls.failed"
 
     def _told(self, client: Client, what: HandshakeRefusal | UpstreamProof) -> None:
         handler = self._handlers.get(client)
         if handler is not None and isinstance(what, HandshakeRefusal):
-            to = handler.arrival.destination
+            to = handler.admitted.destination
             log.info(
-                "tls.refused", connection=handler.arrival.id, host=to.host, code=what.code, reason=what.reason
+                "tls.refused",
+                connection=handler.admitted.id,
+                host=to.host,
+                code=what.code,
+                reason=what.reason,
             )
             if handler.relay is None:
                 handler.reason, handler.was_refused = what.code, True
@@ -199,19 +203,19 @@ class FailedHandshakes:
             self._tell(data.context.client)
 
 
-def _decide(arrival: AdmittedConnection, policy: Policy, now: int) -> HostDecision:
-    to = arrival.destination
-    return decide_host(policy, arrival.identity, to.host, to.port, now, scheme=to.scheme)
+def _decide(admitted: AdmittedConnection, policy: Policy, now: int) -> HostDecision:
+    to = admitted.destination
+    return decide_host(policy, admitted.identity, to.host, to.port, now, scheme=to.scheme)
 
 
-def _withdrawn(arrival: AdmittedConnection) -> DialError:
-    return DialError("access.withdrawn", f"the rules do not allow {arrival.destination.host} any more")
+def _withdrawn(admitted: AdmittedConnection) -> DialError:
+    return DialError("access.withdrawn", f"the rules do not allow {admitted.destination.host} any more")
 
 
-def _offer(arrival: AdmittedConnection) -> tuple[bytes, ...]:
+def _offer(admitted: AdmittedConnection) -> tuple[bytes, ...]:
     """Return the protocols for a client: HTTP/2 if a rule asks for it, or if the client speaks no other."""
-    offered = arrival.hello.alpn if arrival.hello else ()
+    offered = admitted.hello.alpn if admitted.hello else ()
     only_http2 = "h2" in offered and "http/1.1" not in offered
     # Clients of HTTP/1.0 offer no other protocol.
     http1 = (_HTTP1, _HTTP1_0)
-    return (_HTTP2, *http1) if arrival.decision.http2 or only_http2 else http1
+    return (_HTTP2, *http1) if admitted.decision.http2 or only_http2 else http1

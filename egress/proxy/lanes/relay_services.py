@@ -50,7 +50,7 @@ class RelayServices:
     """The `RelayEnvironment` of a relay."""
 
     engine: ProxyEngine
-    arrival: AdmittedConnection
+    admitted: AdmittedConnection
     sandbox: ServedSandbox
     client_tls: str = ""
     alpn: str = ""
@@ -96,7 +96,7 @@ class RelayServices:
         return Exchange(
             policy,
             sandbox.identity,
-            self.arrival.destination,
+            self.admitted.destination,
             placeholders=self._placeholders,
             needles=self.needles(policy),
             spend=self._spend,
@@ -111,7 +111,7 @@ class RelayServices:
             known = self._needles.get(policy.digest)
             if known is not None and known[0] is policy:
                 return known[1]
-        to = self.arrival.destination
+        to = self.admitted.destination
         needles = secrets.needles_at(to.host, to.port, self.bound(policy))
         if secrets.version != self._version:
             # Cleared after the call, which may bring a new version itself.
@@ -127,7 +127,7 @@ class RelayServices:
 
     def bound(self, policy: Policy) -> tuple[SecretSpec, ...]:
         """Return the secrets that may go to this destination, and so may come back from it."""
-        to = self.arrival.destination
+        to = self.admitted.destination
         return tuple([spec for spec in policy.secrets.values() if spec.is_bound_to(to.host, to.port)])
 
     # The upstream connections
@@ -142,9 +142,9 @@ class RelayServices:
     # The audit
 
     def begin(self, request: str, method: str, secrets: tuple[str, ...]) -> Ticket | None:
-        arrival = self.arrival
-        to = arrival.destination
-        opening = Intent(request, arrival.id, arrival.identity.sandbox, to.host, to.port, method, secrets)
+        admitted = self.admitted
+        to = admitted.destination
+        opening = Intent(request, admitted.id, admitted.identity.sandbox, to.host, to.port, method, secrets)
         try:
             ticket = self.engine.audit.begin(opening)
         except AuditStoppedError:
@@ -176,11 +176,11 @@ class RelayServices:
         # Last: a fault in counting must not change a record.
         took = facts.durations
         connecting = took.resolve + took.connect + took.tls
-        self.engine.metrics.exchange(self.arrival.decision.entry, record, timing, connecting)
+        self.engine.metrics.exchange(self.admitted.decision.entry, record, timing, connecting)
 
     def refuse(self, code: str) -> None:
         """Record that this connection ended without an exchange that would show it."""
-        self.engine.audit.refusal(refusal_facts(self.arrival, code))
+        self.engine.audit.refusal(refusal_facts(self.admitted, code))
         self.engine.metrics.refused(code)
 
     def _facts(self, request: str, timing: ExchangeTiming) -> ExchangeFacts:
@@ -191,13 +191,13 @@ class RelayServices:
 
     def _way(self, route: UpstreamRoute) -> ConnectionFacts:
         if route.way is None:
-            arrival = self.arrival
+            admitted = self.admitted
             route.way = ConnectionFacts(
-                connection=arrival.id,
-                listener=arrival.listener,
-                entry=arrival.entry,
+                connection=admitted.id,
+                listener=admitted.listener,
+                entry=admitted.entry,
                 address=route.address,
-                sni=arrival.hello.sni if arrival.hello else "",
+                sni=admitted.hello.sni if admitted.hello else "",
                 client_tls=self.client_tls,
                 upstream_tls=route.tls_version,
                 alpn=self.alpn,

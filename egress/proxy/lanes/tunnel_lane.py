@@ -45,7 +45,7 @@ class TunnelTimeouts:
 class TunnelEnd:
     """The outcome of a connection, reported once to `on_end`."""
 
-    arrival: AdmittedConnection
+    admitted: AdmittedConnection
     code: str
     """Empty if a peer ended it, otherwise one of `errors.CODES`."""
     by: EndedBy
@@ -107,13 +107,13 @@ class TunnelCarrier:
 
     async def carry(
         self,
-        arrival: AdmittedConnection,
+        admitted: AdmittedConnection,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         ahead: bytes,
     ) -> None:
         """Carry a connection to its end, and close it; `ahead` is what was read of it already."""
-        tunnel = TunnelConnection(arrival, self._dialer, self._timeouts, self._buffer)
+        tunnel = TunnelConnection(admitted, self._dialer, self._timeouts, self._buffer)
         self._live.enter(tunnel)
         try:
             await tunnel.run(reader, writer, ahead, self._clock.monotonic() + self._timeouts.connect)
@@ -143,34 +143,34 @@ class TunnelLane(TunnelCarrier):
 
     async def carry(
         self,
-        arrival: AdmittedConnection,
+        admitted: AdmittedConnection,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         ahead: bytes,
     ) -> None:
         """Carry a connection to its end; `ahead` is what was read of it already."""
         # A client that is refused at once sends no byte upstream, so its refusal needs no ticket.
-        if not refusal_code(arrival):
-            to = arrival.destination
-            intent = Intent(arrival.id, arrival.id, arrival.identity.sandbox, to.host, to.port)
+        if not refusal_code(admitted):
+            to = admitted.destination
+            intent = Intent(admitted.id, admitted.id, admitted.identity.sandbox, to.host, to.port)
             try:
-                self._tickets[arrival.id] = self._engine.audit.begin(intent)
+                self._tickets[admitted.id] = self._engine.audit.begin(intent)
             except AuditStoppedError:
-                self._refuse(arrival, "audit.stopped")
+                self._refuse(admitted, "audit.stopped")
                 writer.close()
                 return
-        await super().carry(arrival, reader, writer, ahead)
+        await super().carry(admitted, reader, writer, ahead)
 
     def _record(self, end: TunnelEnd) -> None:
-        ticket = self._tickets.pop(end.arrival.id, None)
+        ticket = self._tickets.pop(end.admitted.id, None)
         if ticket is None:
-            self._refuse(end.arrival, end.code)
+            self._refuse(end.admitted, end.code)
         else:
             self._engine.audit.tunnel(ticket, _tunnel_facts(end))
-            self._metrics.tunnel(end.arrival.decision.entry)
+            self._metrics.tunnel(end.admitted.decision.entry)
 
-    def _refuse(self, arrival: AdmittedConnection, code: str) -> None:
-        self._engine.audit.refusal(refusal_facts(arrival, code))
+    def _refuse(self, admitted: AdmittedConnection, code: str) -> None:
+        self._engine.audit.refusal(refusal_facts(admitted, code))
         self._metrics.refused(code)
 
 
@@ -178,14 +178,14 @@ class TunnelConnection:
     """A connection in the lane."""
 
     def __init__(
-        self, arrival: AdmittedConnection, dialer: Dialer, timeouts: TunnelTimeouts, buffer: PipeBuffer
+        self, admitted: AdmittedConnection, dialer: Dialer, timeouts: TunnelTimeouts, buffer: PipeBuffer
     ) -> None:
-        self.arrival = arrival
+        self.admitted = admitted
         self.secrets: frozenset[str] = frozenset()
         self._dialer = dialer
         self._pipe = Pipe(buffer, timeouts.idle)
         self._dialling: asyncio.Timeout | None = None
-        self._decision = arrival.decision
+        self._decision = admitted.decision
         """The decision of the rules in force: they may change while the upstream is dialled."""
         self._address = ""
         self._times = (0, 0)
@@ -196,7 +196,7 @@ class TunnelConnection:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ahead: bytes, deadline: float
     ) -> None:
         """Check the hello, dial, and relay until the end."""
-        self._code = refusal_code(self.arrival)
+        self._code = refusal_code(self.admitted)
         if self._code:
             writer.write(_ALERT_HEAD + _UNRECOGNIZED_NAME_CODE)
             return
@@ -212,14 +212,17 @@ class TunnelConnection:
         await self._pipe.wait()
 
     async def _dial(self, deadline: float) -> ConnectedSocket | None:
-        arrival = self.arrival
+        admitted = self.admitted
         try:
             async with asyncio.timeout(None) as self._dialling:
                 found = await self._dialer.connect(
-                    arrival.destination, arrival.decision, deadline=deadline, owner=arrival.identity.sandbox
+                    admitted.destination,
+                    admitted.decision,
+                    deadline=deadline,
+                    owner=admitted.identity.sandbox,
                 )
             self._address, self._times = found.address, (found.resolve_us, found.connect_us)
-            if self._decision is not arrival.decision:
+            if self._decision is not admitted.decision:
                 self._check(found)
         except DialError as error:
             self._code, self._note, self._address = error.code, error.message, error.address
@@ -234,7 +237,7 @@ class TunnelConnection:
     def _check(self, found: ConnectedSocket) -> None:
         """Check the address by rules that came into force during the dial."""
         try:
-            self._dialer.check(self.arrival.destination.host, self._decision, (found.address,))
+            self._dialer.check(self.admitted.destination.host, self._decision, (found.address,))
         except DialError as error:
             found.socket.close()
             raise DialError("access.withdrawn", error.message, address=found.address) from None
@@ -273,9 +276,9 @@ class TunnelConnection:
 
     def recheck(self, policy: Policy, now: int) -> None:
         """End the tunnel, with `access.withdrawn`, if this policy would not let it begin now."""
-        asked = self.arrival.destination
+        asked = self.admitted.destination
         decision = decide_host(
-            policy, self.arrival.identity, asked.host, asked.port, now, scheme=asked.scheme
+            policy, self.admitted.identity, asked.host, asked.port, now, scheme=asked.scheme
         )
         self._decision = decision
         if not decision.allowed or decision.intercept:
@@ -302,7 +305,7 @@ class TunnelConnection:
         """Return the outcome."""
         resolve_us, connect_us = self._times
         return TunnelEnd(
-            arrival=self.arrival,
+            admitted=self.admitted,
             code=self._code,
             by="proxy" if self._code else self._pipe.by or "proxy",
             address=self._address,
@@ -310,7 +313,7 @@ class TunnelConnection:
             down=self._pipe.upstream.count,
             resolve_us=resolve_us,
             connect_us=connect_us,
-            total_us=int((monotonic - self.arrival.started) * 1_000_000),
+            total_us=int((monotonic - self.admitted.started) * 1_000_000),
             note=self._note,
         )
 
@@ -318,12 +321,12 @@ class TunnelConnection:
         return self._code in {"access.withdrawn", "address.refused"}
 
 
-def refusal_code(arrival: AdmittedConnection) -> str:
+def refusal_code(admitted: AdmittedConnection) -> str:
     """Return the code that refuses this client a tunnel; empty if it may have one."""
-    hello = arrival.hello
+    hello = admitted.hello
     if hello is None:
         return "protocol.refused"
-    host = arrival.destination.host
+    host = admitted.destination.host
     named = "" if is_address(host) else host
     return "request.mismatch" if hello.encrypted or hello.sni != named else ""
 
@@ -337,24 +340,24 @@ def _without_delay(transport: asyncio.Transport) -> None:
 
 
 def _tunnel_facts(end: TunnelEnd) -> TunnelFacts:
-    arrival = end.arrival
-    to, decision = arrival.destination, arrival.decision
+    admitted = end.admitted
+    to, decision = admitted.destination, admitted.decision
     return TunnelFacts(
-        identity=arrival.identity,
-        listener=arrival.listener,
-        entry=arrival.entry,
-        connection=arrival.id,
-        request=arrival.id,
+        identity=admitted.identity,
+        listener=admitted.listener,
+        entry=admitted.entry,
+        connection=admitted.id,
+        request=admitted.id,
         host=to.host,
         port=to.port,
         code=end.code or decision.code,
         address=end.address,
-        sni=arrival.hello.sni if arrival.hello else "",
+        sni=admitted.hello.sni if admitted.hello else "",
         rule=decision.rule,
         place=decision.place,
         observed=decision.observed,
         bytes_up=end.up,
         bytes_down=end.down,
         durations=Durations(resolve=end.resolve_us, connect=end.connect_us, total=end.total_us),
-        policy=arrival.policy.digest,
+        policy=admitted.policy.digest,
     )

@@ -66,7 +66,7 @@ async def resolve(stage: Stage[RawUpstream], at: str = AT, host: str = NAME, cli
 
 
 def asked(stage: Stage[RawUpstream]) -> list[str]:
-    """What was asked for, in the order of arrival; some of it comes at the same time."""
+    """What was asked for, in the order of admitted; some of it comes at the same time."""
     return [request.path for request in stage.scene.upstream.requests]
 
 

@@ -277,7 +277,7 @@ async def test_connections_that_ended_are_forgotten(step: IngressFixture) -> Non
 async def test_a_real_tls_client_gets_as_far_as_the_lane(step: IngressFixture) -> None:
     """Through a CONNECT, with the standard library's own client and its one-byte-at-a-time CONNECT reader."""
 
-    async def refuse(arrival: object, reader: object, writer: asyncio.StreamWriter, ahead: bytes) -> None:
+    async def refuse(admitted: object, reader: object, writer: asyncio.StreamWriter, ahead: bytes) -> None:
         assert ahead[0] == 0x16
         writer.write(bytes.fromhex("15030300020228"))
 

@@ -227,7 +227,7 @@ class Fake:
         self.closed: list[str] = []
 
     @property
-    def arrival(self) -> AdmittedConnection:
+    def admitted(self) -> AdmittedConnection:
         raise NotImplementedError
 
     def recheck(self, policy: Policy, now: int) -> None:

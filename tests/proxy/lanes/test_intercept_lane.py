@@ -46,7 +46,7 @@ async def upstream() -> AsyncIterator[RawUpstream]:
         yield upstream
 
 
-def arrival(stack: ProxyStack, identity: Identity, hello: ClientHello | None = None) -> AdmittedConnection:
+def admitted(stack: ProxyStack, identity: Identity, hello: ClientHello | None = None) -> AdmittedConnection:
     policy = stack.engine.policy
     decision = decide_host(policy, identity, NAME, 443, stack.clock.now(), scheme="https")
     return AdmittedConnection(
@@ -70,7 +70,7 @@ async def test_refuses_a_sandbox_that_it_does_not_know(tmp_path: Path, identity:
     async with ProxyStack(tmp_path, CERTS, rules(443)) as stack:
         reader = asyncio.StreamReader()
         with pytest.raises(UsageError, match="not known"):
-            await stack.full.carry(arrival(stack, identity), reader, None, b"")  # type: ignore[arg-type]
+            await stack.full.carry(admitted(stack, identity), reader, None, b"")  # type: ignore[arg-type]
         assert not stack.full._handlers
         assert not stack.engine.live
 
@@ -83,7 +83,7 @@ async def test_a_host_that_is_not_intercepted_any_more_is_not_allowed_in_this_la
 ) -> None:
     async with ProxyStack(tmp_path, CERTS, rules(443)) as stack:
         now = stack.clock.now()
-        found = stack.full.still_allows(arrival(stack, Identity(SANDBOX)), policy_of(rules(443, more)), now)
+        found = stack.full.still_allows(admitted(stack, Identity(SANDBOX)), policy_of(rules(443, more)), now)
         assert found is allows
 
 
@@ -101,7 +101,7 @@ async def test_http2_is_offered_where_a_rule_says_so_or_a_client_knows_nothing_e
 ) -> None:
     async with ProxyStack(tmp_path, CERTS, rules(443)) as stack:
         hello = ClientHello(sni=NAME, alpn=asked)
-        made = arrival(stack, Identity(SANDBOX), hello)
+        made = admitted(stack, Identity(SANDBOX), hello)
         assert _offer(replace(made, decision=replace(made.decision, http2=http2))) == offered
 
 
@@ -195,7 +195,7 @@ async def test_an_address_that_is_taken_back_while_it_is_dialled_is_not_used(
 async def test_a_host_that_is_taken_back_is_not_dialled(tmp_path: Path) -> None:
     """A recheck closes such a connection; should one be dialling at that time, this is what stops it."""
     async with ProxyStack(tmp_path, CERTS, rules(443)) as stack:
-        made = arrival(stack, Identity(SANDBOX))
+        made = admitted(stack, Identity(SANDBOX))
         stack.engine.policy = policy_of("version: 1\nhosts:\n  docs.example.test: {}\n")
         with pytest.raises(DialError) as caught:
             await stack.full.dial(made)

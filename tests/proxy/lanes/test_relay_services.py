@@ -47,8 +47,8 @@ async def stack(tmp_path: Path) -> AsyncIterator[ProxyStack]:
 def desk(stack: ProxyStack) -> RelayServices:
     engine = stack.engine
     decision = decide_host(engine.policy, WHO, NAME, 443, engine.clock.now(), scheme="https")
-    arrival = AdmittedConnection("c1", WHO, "test", "connect", TO, decision, engine.policy)
-    return RelayServices(engine, arrival, engine.sandboxes[SANDBOX])
+    admitted = AdmittedConnection("c1", WHO, "test", "connect", TO, decision, engine.policy)
+    return RelayServices(engine, admitted, engine.sandboxes[SANDBOX])
 
 
 def record(stack: ProxyStack) -> ExchangeRecord:

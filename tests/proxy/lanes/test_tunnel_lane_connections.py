@@ -106,7 +106,7 @@ class Lab:
         for carried in self.live:
             carried.close("proxy.stopping")
 
-    def arrival(self) -> AdmittedConnection:
+    def admitted(self) -> AdmittedConnection:
         found = rules(self.port, self.entry)
         to = Destination("https", HOST, self.port)
         decision = decide_host(found, WHO, HOST, self.port, NOW)
@@ -120,7 +120,7 @@ class Lab:
         tunnel = TunnelCarrier(dialer, CLOCK, self.live, self.ends.put_nowait, self.patience)
         self.tasks.append(asyncio.current_task())  # type: ignore[arg-type]
         try:
-            await tunnel.carry(self.arrival(), reader, writer, ahead)
+            await tunnel.carry(self.admitted(), reader, writer, ahead)
         finally:
             await writer.wait_closed()
             self.closed.put_nowait(True)
@@ -156,7 +156,7 @@ async def test_carries_bytes_and_tells_once(lab: Lab) -> None:
     end = await lab.ends.get()
     assert (end.code, end.address, end.up, end.down, end.note) == ("", "127.0.0.1", 12, 12, "")
     assert end.by == "client"
-    assert end.arrival.destination.host == HOST
+    assert end.admitted.destination.host == HOST
     assert end.total_us >= end.resolve_us + end.connect_us >= 0
     assert lab.names.asked == [f"{HOST} for box"]
     assert await lab.closed.get()
@@ -258,16 +258,16 @@ def test_only_a_hello_that_names_the_destination_in_clear_is_carried(
 ) -> None:
     lab = Lab.__new__(Lab)
     lab.port, lab.hello, lab.entry = 443, hello, f"intercept: never, addresses: {LOOPBACK}"
-    assert refusal_code(lab.arrival()) == code
+    assert refusal_code(lab.admitted()) == code
     assert code in {"", *CODES}
 
 
 def test_an_address_has_no_name() -> None:
     lab = Lab.__new__(Lab)
     lab.port, lab.hello, lab.entry = 443, ClientHello(""), f"intercept: never, addresses: {LOOPBACK}"
-    arrival = replace(lab.arrival(), destination=Destination("https", "10.2.0.7", 443))
-    assert refusal_code(arrival) == ""
-    assert refusal_code(replace(arrival, hello=ClientHello(HOST))) == "request.mismatch"
+    admitted = replace(lab.admitted(), destination=Destination("https", "10.2.0.7", 443))
+    assert refusal_code(admitted) == ""
+    assert refusal_code(replace(admitted, hello=ClientHello(HOST))) == "request.mismatch"
 
 
 async def test_what_is_refused_is_not_even_resolved(lab: Lab) -> None:
@@ -511,7 +511,7 @@ async def test_a_hello_of_a_real_client_is_what_the_lane_expects(lab: Lab) -> No
             ssl.MemoryBIO(), outgoing, server_hostname=HOST.upper()
         ).do_handshake()
     lab.hello = HelloReader().feed(outgoing.read())
-    assert refusal_code(lab.arrival()) == ""
+    assert refusal_code(lab.admitted()) == ""
 
 
 async def closed_for(reader: asyncio.StreamReader) -> bool:

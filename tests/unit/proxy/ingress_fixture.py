@@ -131,12 +131,12 @@ class FakeLane:
 
     async def carry(
         self,
-        arrival: AdmittedConnection,
+        admitted: AdmittedConnection,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         ahead: bytes,
     ) -> None:
-        self.arrivals.append(arrival)
+        self.arrivals.append(admitted)
         self.ahead.append(ahead)
         if self.fault is not None:
             raise self.fault

@@ -52,7 +52,7 @@ class Connection:
     codes: list[str] = field(default_factory=list)
 
     @property
-    def arrival(self) -> AdmittedConnection:
+    def admitted(self) -> AdmittedConnection:
         who = Identity(self.sandbox)
         decision = decide_host(self.rules, who, self.host, 443, 0)
         return AdmittedConnection(

@@ -27,11 +27,11 @@ def doorstep() -> Iterator[IngressFixture]:
 async def test_an_arrival_says_all_that_was_found_out(step: IngressFixture) -> None:
     step.house.clock.seconds = 5.5
     await step.ask(TUNNEL, real(API))
-    [arrival] = step.full.arrivals
-    assert (arrival.id, arrival.listener, arrival.started) == ("c1", "proxy", 5.5)
-    assert arrival.identity.sandbox == "box"
-    assert arrival.policy is step.house.policy
-    assert arrival.decision.entry == API
+    [admitted] = step.full.arrivals
+    assert (admitted.id, admitted.listener, admitted.started) == ("c1", "proxy", 5.5)
+    assert admitted.identity.sandbox == "box"
+    assert admitted.policy is step.house.policy
+    assert admitted.decision.entry == API
 
 
 async def test_the_lane_is_chosen_by_the_decision(step: IngressFixture) -> None:
@@ -43,7 +43,7 @@ async def test_the_lane_is_chosen_by_the_decision(step: IngressFixture) -> None:
 async def test_https_is_preferred_where_both_are_open(step: IngressFixture) -> None:
     step.house.policy = policy("mode: observe\nhosts: {}")
     await step.ask(connect("any.example:80"), real("any.example"))
-    assert [arrival.destination.scheme for arrival in step.arrivals] == ["https"]
+    assert [admitted.destination.scheme for admitted in step.arrivals] == ["https"]
 
 
 async def test_the_reason_is_that_of_the_preferred_scheme(step: IngressFixture) -> None:

@@ -20,18 +20,18 @@ def doorstep() -> Iterator[IngressFixture]:
 async def test_the_hello_goes_on_with_the_arrival_and_unread(step: IngressFixture) -> None:
     first = real("api.example.com", ["h2", "http/1.1"])
     await step.ask(connect("api.example.com:443"), first)
-    [arrival] = step.full.arrivals
-    assert arrival.hello is not None
-    assert (arrival.hello.sni, arrival.hello.alpn) == ("api.example.com", ("h2", "http/1.1"))
+    [admitted] = step.full.arrivals
+    assert admitted.hello is not None
+    assert (admitted.hello.sni, admitted.hello.alpn) == ("api.example.com", ("h2", "http/1.1"))
     assert step.ahead == [first]
 
 
 async def test_plain_http_has_no_hello_and_is_unread_too(step: IngressFixture) -> None:
     request = get("/", "plain.example.com:8080", "Content-Length: 4", method="POST") + b"body"
     await step.ask(connect("plain.example.com:8080"), request)
-    [arrival] = step.full.arrivals
-    assert arrival.hello is None
-    assert arrival.destination.scheme == "http"
+    [admitted] = step.full.arrivals
+    assert admitted.hello is None
+    assert admitted.destination.scheme == "http"
     assert step.ahead == [request]
 
 

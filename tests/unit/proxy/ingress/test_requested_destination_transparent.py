@@ -22,7 +22,7 @@ async def test_the_port_is_the_one_that_was_dialled(step: IngressFixture) -> Non
     await step.ask(real("ported.example.com"), listener=step.listener("transparent", 8443))
     request = get("/", "plain.example.com:8080")
     await step.ask(request, listener=step.listener("transparent", 8080))
-    assert [arrival.destination for arrival in step.arrivals] == [
+    assert [admitted.destination for admitted in step.arrivals] == [
         Destination("https", "ported.example.com", 8443),
         Destination("http", "plain.example.com", 8080),
     ]

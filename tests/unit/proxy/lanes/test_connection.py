@@ -19,7 +19,7 @@ WHO = Identity("box")
 def test_a_destination_that_is_fixed_stays_what_it_is() -> None:
     """Everything behind the door uses it; nothing behind the door may change it."""
     to = Destination("https", "api.example.com", 443)
-    arrival = AdmittedConnection(
+    admitted = AdmittedConnection(
         id="c1",
         identity=WHO,
         listener="test",
@@ -30,7 +30,7 @@ def test_a_destination_that_is_fixed_stays_what_it_is() -> None:
     )
     for name, value in {"destination": Destination("https", "evil.example", 443), "identity": WHO}.items():
         with pytest.raises(FrozenInstanceError):
-            setattr(arrival, name, value)
+            setattr(admitted, name, value)
     with pytest.raises(FrozenInstanceError):
         setattr(to, "host", "evil.example")  # noqa: B010 - the type says so too
-    assert arrival.hello is None
+    assert admitted.hello is None

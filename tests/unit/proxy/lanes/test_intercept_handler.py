@@ -337,7 +337,7 @@ async def test_a_recheck_is_about_the_addresses_in_use(scene: Scene) -> None:
             scene.patch.setattr(InterceptLane, "still_allows", lane)
             found.recheck(policy, now)
         assert told == [(policy, now)]
-        assert asked == [(found.arrival, policy, now, [LOOPBACK])] * 2
+        assert asked == [(found.admitted, policy, now, [LOOPBACK])] * 2
 
     assert (await under_way(scene, step)).records == ["access.withdrawn"]
 
@@ -515,12 +515,12 @@ async def test_a_relay_is_told_how_the_client_came(scene: Scene) -> None:
         assert isinstance(found.relay, Relay)
         assert found.relay.service is found.services
         assert found.relay.identity is found.services.sandbox.identity
-        assert found.relay.destination is found.arrival.destination
+        assert found.relay.destination is found.admitted.destination
         assert found.relay.limits is found._lane.limits.relay
         assert isinstance(layer.relay._client, Http2Downstream)
         found.client.tls_version, found.client.alpn = "TLSv1.2", b"http/1.1"
         for entry in ("absolute", "connect"):
-            found.arrival = replace(found.arrival, entry=entry)
+            found.admitted = replace(found.admitted, entry=entry)
             client = found.http(context, "http/1.1").relay._client
             assert isinstance(client, Http1Downstream)
             assert client._single is (entry == "absolute")

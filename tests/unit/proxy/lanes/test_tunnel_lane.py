@@ -60,7 +60,7 @@ class Engine:
         return Dialer(resolver, OwnNetworks, self.clock)
 
 
-def arrival(hello: ClientHello | None) -> AdmittedConnection:
+def admitted(hello: ClientHello | None) -> AdmittedConnection:
     assert FOUND is not None
     who = Identity("box", "p")
     decision = decide_host(FOUND, who, HOST, 443, 0)
@@ -75,7 +75,7 @@ async def carried(engine: Engine, hello: ClientHello | None) -> bytes:
     served = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await lane.carry(arrival(hello), reader, writer, b"")
+        await lane.carry(admitted(hello), reader, writer, b"")
         served.set()
 
     ours, theirs = socket.socketpair()
@@ -124,7 +124,7 @@ def test_a_tunnel_that_came_to_its_own_end_says_why_it_was_allowed() -> None:
     engine = Engine()
     lane = TunnelLane(engine, TunnelTimeouts())
     lane._tickets["c1"] = Ticket(7)
-    lane._record(TunnelEnd(arrival(HELLO), "", "client", "192.0.2.1", 10, 20, 1, 2, 3, ""))
+    lane._record(TunnelEnd(admitted(HELLO), "", "client", "192.0.2.1", 10, 20, 1, 2, 3, ""))
     ((_, line),) = engine.audit.tunnels
     assert line.code == "host.allowed"
     assert (line.bytes_up, line.bytes_down, line.address) == (10, 20, "192.0.2.1")
