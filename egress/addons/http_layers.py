@@ -50,14 +50,18 @@ class UpstreamEnd(Layer):
         self._inbox = inbox
 
     def handle_event(self, event: events.Event) -> CommandGenerator[None]:
-        if type(event) is events.DataReceived:
+        if type(event) is events.DataReceived and self._paused is None:
             # Most events are data, and need no command in return.
             self._inbox.append((self._wire, "data", event.data))
             return _nothing()
+        # An upstream may speak in the read that ends its handshake: its data waits until the connection is
+        # reported as open, in mitmproxy's queue of a layer that waits.
         return super().handle_event(event)
 
     def _handle_event(self, event: events.Event) -> CommandGenerator[None]:
-        if isinstance(event, events.ConnectionClosed):
+        if isinstance(event, events.DataReceived):
+            self._inbox.append((self._wire, "data", event.data))
+        elif isinstance(event, events.ConnectionClosed):
             self._inbox.append((self._wire, "lost" if isinstance(event, ConnectionLost) else "ended", b""))
         elif isinstance(event, events.Start):
             error = yield commands.OpenConnection(self.context.server)

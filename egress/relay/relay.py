@@ -117,6 +117,8 @@ class Relay:
                 self._received_much(wire, half, data)
             else:
                 half.received(data)
+        elif wire in self._open:
+            raise RuntimeError("read an upstream before its connection was reported as open")
         return self._taken()
 
     def ended(self, wire: int, *, clean: bool = True) -> list[RelayOrder]:

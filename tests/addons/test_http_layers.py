@@ -190,6 +190,33 @@ def test_an_upstream_that_stands_is_written_to_and_read(stage: Stage) -> None:
     assert stage.relay.told[-2:] == [("received", 1, b"HTTP"), ("ended", 1)]
 
 
+def test_an_upstream_that_speaks_first_is_heard_once_its_connection_is_open(stage: Stage) -> None:
+    """Its bytes may come with the end of the handshake, and so may its end."""
+    command = stage.opening()
+    server = command.connection
+    told = len(stage.relay.told)
+    stage.event(events.DataReceived(server, b"HTTP/1.1 "))
+    stage.event(events.DataReceived(server, b"503"))
+    stage.event(events.ConnectionClosed(server))
+    assert len(stage.relay.told) == told
+    stage.event(events.OpenConnectionCompleted(command, None))
+    assert stage.relay.told[told:] == [
+        ("opened", 1, ""),
+        ("received", 1, b"HTTP/1.1 "),
+        ("received", 1, b"503"),
+        ("ended", 1),
+    ]
+
+
+def test_of_an_upstream_that_speaks_first_and_is_not_fit_nothing_is_heard(stage: Stage) -> None:
+    stage.keeper.fit = False
+    command = stage.opening()
+    stage.event(events.DataReceived(command.connection, b"HTTP/1.1 503"))
+    stage.event(events.OpenConnectionCompleted(command, None))
+    assert stage.relay.told[-1] == ("failed", 1, "upstream.tls")
+    assert "received" not in {told[0] for told in stage.relay.told if isinstance(told, tuple)}
+
+
 def test_a_connection_that_breaks_is_no_end_that_the_upstream_has_made(stage: Stage) -> None:
     """In clear text a reset; over TLS whether there was a goodbye decides, see test_tls_layers."""
     server = stage.opened()

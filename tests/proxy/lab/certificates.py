@@ -37,12 +37,16 @@ class Certificates:
 
     def write_leaf(self, folder: Path, *names: str) -> tuple[Path, Path]:
         """The chain and the key of a good leaf as two files, for servers that read files."""
-        leaf = self._ca.issue_cert(*names)
+        leaf = self.leaf(*names)
         chain, key = folder / "leaf.pem", folder / "leaf.key"
         chain.write_bytes(b"".join(part.bytes() for part in leaf.cert_chain_pems))
         key.touch(mode=0o600)
         key.write_bytes(leaf.private_key_pem.bytes())
         return chain, key
+
+    def leaf(self, *names: str) -> trustme.LeafCert:
+        """A good leaf, for servers that are no `ssl.SSLContext`."""
+        return self._ca.issue_cert(*names)
 
     def trust(self, alpn: Sequence[str] = ()) -> ssl.SSLContext:
         """A client that believes this CA and nobody else."""
@@ -52,7 +56,7 @@ class Certificates:
 
     def good(self, *names: str, alpn: Sequence[str] = HTTP1) -> ssl.SSLContext:
         """A leaf for exactly these names; `*.example.test` makes a wildcard."""
-        return _server(self._ca.issue_cert(*names), alpn)
+        return _server(self.leaf(*names), alpn)
 
     def expired(self, *names: str, alpn: Sequence[str] = HTTP1) -> ssl.SSLContext:
         return _server(self._ca.issue_cert(*names, not_after=LONG_AGO, not_before=_before(LONG_AGO)), alpn)

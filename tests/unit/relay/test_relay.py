@@ -70,6 +70,17 @@ def test_nothing_comes_of_what_happens_after_the_end(protocol: str) -> None:
     assert lab.codes == []
 
 
+def test_bytes_of_an_upstream_that_is_not_open_yet_are_a_fault_and_never_dropped() -> None:
+    """Its settings would be lost, and with them every upload beyond the first window."""
+    lab = Lab()
+    lab.says(get())
+    [wire] = lab.opening
+    with pytest.raises(RuntimeError, match="before its connection was reported as open"):
+        lab.relay.received(wire, response())
+    lab.shuts("internal")
+    assert lab.codes == ["internal"]
+
+
 def test_secrets_are_named_while_they_are_in_use() -> None:
     lab = Lab()
     assert lab.relay.secrets == frozenset()
