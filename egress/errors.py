@@ -67,13 +67,27 @@ class WireError(EgressError):
         self.status = status
 
 
+_FINAL_STATUSES = frozenset({400, 403, 413})
+
+
 @dataclass(frozen=True, slots=True)
 class RefusalCode:
-    """A reason for a refusal, as the sandbox may see it."""
+    """A reason for a refusal, as the sandbox may see it.
+
+    A status of 5xx is for what may pass by itself, because clients send such requests again for minutes. What
+    only the operator can change is 403.
+    """
 
     status: int
     message: str
     hint: str
+    lasts: bool = False
+    """Sending the request again is in vain, though the status of the code does not say so."""
+
+    @property
+    def is_final(self) -> bool:
+        """The same request gets the same answer until somebody changes the rules, or the request."""
+        return self.lasts or self.status in _FINAL_STATUSES
 
 
 ASK_OPERATOR_HINT = "Ask the operator of this sandbox to allow it in the rules."
@@ -125,7 +139,7 @@ CODES: dict[str, RefusalCode] = {
     "rule.websocket": RefusalCode(403, "No rule allows a WebSocket here.", ASK_OPERATOR_HINT),
     # Secrets
     "secret.unavailable": RefusalCode(
-        502, "A credential for this request is not available.", "Try again later, or tell the operator."
+        403, "A credential for this request is not available.", "Tell the operator."
     ),
     "secret.expired": RefusalCode(403, "The credential for this request has expired.", "Tell the operator."),
     "secret.unbound": RefusalCode(
@@ -152,23 +166,26 @@ CODES: dict[str, RefusalCode] = {
     "limit.connections": RefusalCode(429, "Too many connections.", "Close some connections first."),
     "limit.request_body": RefusalCode(413, "The request body is larger than the rules allow.", "Send less."),
     "limit.response_body": RefusalCode(
-        502, "The response body is larger than the rules allow.", "Ask for less."
+        403, "The response body is larger than the rules allow.", "Ask for less."
     ),
     # The upstream
     "address.refused": RefusalCode(
-        502, "The host resolves to an address that may not be dialled.", ASK_OPERATOR_HINT
+        403, "The host resolves to an address that may not be dialled.", ASK_OPERATOR_HINT
     ),
     "upstream.malformed": RefusalCode(502, "The upstream's response is malformed.", "Tell the operator."),
     "response.withheld": RefusalCode(
-        502, "The response was withheld: it could return a credential.", ASK_OPERATOR_HINT
+        403, "The response was withheld: it could return a credential.", ASK_OPERATOR_HINT
     ),
-    "redirect.refused": RefusalCode(502, "The rules do not let this redirect through.", ASK_OPERATOR_HINT),
+    "redirect.refused": RefusalCode(403, "The rules do not let this redirect through.", ASK_OPERATOR_HINT),
     "upstream.unresolved": RefusalCode(
         502, "The host name has no address.", "Check the spelling of the host."
     ),
     "upstream.unreachable": RefusalCode(502, "The upstream cannot be reached.", "Try again later."),
     "upstream.tls": RefusalCode(
-        502, "The upstream's TLS identity could not be verified.", "Tell the operator; nothing was sent."
+        502,
+        "The upstream's TLS identity could not be verified.",
+        "Tell the operator; nothing was sent.",
+        lasts=True,
     ),
     "upstream.closed": RefusalCode(
         502, "The upstream closed the connection before it answered.", "Try again later."

@@ -5,8 +5,9 @@ shows a body to its user only where it is plain text, `git-lfs` only a `message`
 client reads no body at all and gets the trailers that it does read.
 
 Nothing of the policy, nothing that an upstream or the client sent is in a page: it holds the code,
-its two sentences from `egress.errors`, and the id that the proxy itself gave to the request. What the
-client sends in Accept, User-Agent and Content-Type only chooses between the forms.
+its two sentences from `egress.errors`, the id that the proxy itself gave to the request, and the command
+with which an operator finds out what would allow it. What the client sends in Accept, User-Agent and
+Content-Type only chooses between the forms.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from egress.errors import CODES, RefusalCode
-from egress.http1 import Framing, encode_response_head
 from egress.types import Headers
 
 _CHALLENGE: Final = ("proxy-authenticate", 'Basic realm="egress"')
 _ID_PATTERN: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}+")
+_DENIED_STATUS: Final = 403
 _MAX_ACCEPT_CHARS: Final = 512
 _MEDIA_RANGE: Final = re.compile(
     r"([a-z0-9*+.-]++/[a-z0-9*+.-]++)(?:[ \t]*+;[ \t]*+q=(0(?:\.[0-9]{0,3}+)?|1(?:\.0{0,3}+)?))?+",
@@ -31,12 +32,9 @@ _MEDIA_RANGE: Final = re.compile(
 _JSON_RANGES: Final = ("application/json", "application/*", "*/*")
 _TEXT_RANGES: Final = ("text/plain", "text/*", "*/*")
 
-# Numbers of gRPC. A client may try again by itself after 14, so a refusal never is that.
+# Numbers of gRPC. A client may try again by itself after 14, so nothing that lasts is that.
 _GRPC_DENIED_STATUS: Final = 7
 _GRPC_STATUSES: Final = {400: 3, 407: 16, 408: 4, 413: 8, 429: 8, 500: 13, 502: 14, 503: 14, 504: 4}
-_FINAL_CODES: Final = frozenset(
-    {"address.refused", "redirect.refused", "response.withheld", "limit.response_body"}
-)
 _GRPC_TYPES: Final = (
     # The longer names first: one is the beginning of the other.
     ("application/grpc-web-text", "application/grpc-web-text+proto"),
@@ -47,7 +45,11 @@ _GRPC_TYPES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ErrorPage:
-    """A whole answer. The reason carries the code; an HTTP/2 client sees it in `egress-denied`."""
+    """A whole answer.
+
+    The reason carries the code and the command, because many clients show nothing else. HTTP/2 has no reason;
+    there the fields have both.
+    """
 
     status: int
     reason: str
@@ -79,7 +81,7 @@ def error_page(
         kind, body = "text/plain; charset=utf-8", _text(code, known, name)
     else:
         # Only this one client, because the shape of the others is one that programs rely on.
-        shown = _sentence(code, known) if user_agent.startswith("git-lfs/") else ""
+        shown = _sentence(code, known, name) if user_agent.startswith("git-lfs/") else ""
         kind, body = "application/json", _json(code, known, name, shown)
     answered = status if status is not None and 400 <= status < 600 else known.status
     headers = [
@@ -90,7 +92,7 @@ def error_page(
     ]
     if answered == 407:
         headers.append(_CHALLENGE)
-    return ErrorPage(answered, f"Egress {code}", tuple(headers), body)
+    return ErrorPage(answered, _reason(code, known, name), tuple(headers), body)
 
 
 def grpc_error_page(
@@ -99,9 +101,7 @@ def grpc_error_page(
     """Make the answer of a code to a gRPC client: its trailers alone, in a head of status 200."""
     code, known = _known(code)
     name = _shown_id(request_id)
-    number = (
-        _GRPC_DENIED_STATUS if code in _FINAL_CODES else _GRPC_STATUSES.get(known.status, _GRPC_DENIED_STATUS)
-    )
+    number = _GRPC_DENIED_STATUS if known.lasts else _GRPC_STATUSES.get(known.status, _GRPC_DENIED_STATUS)
     about = f"{code}, request {name}" if name else code
     headers = (
         ("content-type", content_type),
@@ -109,18 +109,7 @@ def grpc_error_page(
         ("grpc-message", _percent_encoded(f"{known.message} {known.hint} ({about})")),
         *_own_fields(code, name, retry_after),
     )
-    return ErrorPage(200, f"Egress {code}", headers, b"")
-
-
-def connect_refusal(code: str, request_id: str = "", *, retry_after: int = 0) -> bytes:
-    """Write the answer of a code to a CONNECT, after which the connection closes.
-
-    Most clients show of it only the status line, so the code is in the reason.
-    """
-    made = error_page(code, request_id, retry_after=retry_after)
-    framing = Framing.sized(len(made.body))
-    head = encode_response_head(made.status, made.reason, made.headers, framing, method="CONNECT", close=True)
-    return head + made.body
+    return ErrorPage(200, _reason(code, known, name), headers, b"")
 
 
 def _known(code: str) -> tuple[str, RefusalCode]:
@@ -135,23 +124,43 @@ def _own_fields(code: str, name: str, retry_after: int) -> Headers:
     fields = [("cache-control", "no-store"), ("egress-denied", code)]
     if name:
         fields.append(("egress-request", name))
+    if CODES[code].is_final:
+        # Read by the SDKs of model vendors, which repeat a refused request for minutes otherwise.
+        fields.append(("x-should-retry", "false"))
     if retry_after > 0:
         fields.append(("retry-after", str(retry_after)))
     return tuple(fields)
 
 
+def _command(known: RefusalCode, name: str) -> str:
+    """Return the command that tells the operator what would allow the request; empty where no rule would."""
+    return f"egress log suggest {name}" if name and known.status == _DENIED_STATUS else ""
+
+
+def _reason(code: str, known: RefusalCode, name: str) -> str:
+    command = _command(known, name)
+    return f"Egress {code} ({command})" if command else f"Egress {code}"
+
+
 def _json(code: str, known: RefusalCode, name: str, shown: str) -> bytes:
-    error: Mapping[str, str] = {"code": code, "message": known.message, "hint": known.hint, "request": name}
+    error = {"code": code, "message": known.message, "hint": known.hint, "request": name}
+    if command := _command(known, name):
+        error["operator"] = command
     above = {"message": shown} if shown else {}
     return json.dumps({**above, "error": error}, indent=2).encode() + b"\n"
 
 
-def _sentence(code: str, known: RefusalCode) -> str:
-    return f"Egress: {known.message} {known.hint} ({code})"
+def _sentence(code: str, known: RefusalCode, name: str) -> str:
+    about = ", ".join(filter(None, (code, _command(known, name))))
+    return f"Egress: {known.message} {known.hint} ({about})"
 
 
 def _text(code: str, known: RefusalCode, name: str) -> bytes:
-    lines = [f"Egress: {known.message} ({code})", known.hint, *([f"Request: {name}"] if name else [])]
+    lines = [f"Egress: {known.message} ({code})", known.hint]
+    if name:
+        lines.append(f"Request: {name}")
+    if command := _command(known, name):
+        lines.append(f"For the operator: {command}")
     return "".join(f"{line}\n" for line in lines).encode()
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from egress.errors import CODES
-from egress.relay.error_page import ErrorPage, connect_refusal, error_page, grpc_error_page
+from egress.http1 import RequestHead
+from egress.proxy.ingress.pending_connection import IngressRefusal
+from egress.proxy.ingress.refusal_response import refusal_page
+from egress.relay.error_page import ErrorPage, error_page, grpc_error_page
 from scripts.pages import ROOT, Block, blocks
 
 PAGE = ROOT / "docs/reference/denials.md"
@@ -28,7 +31,8 @@ def real(form: str, code: str, seconds: str = "0") -> str:
         case "grpc":
             return fields(grpc_error_page(code, ID, retry_after=wait))
         case "connect":
-            return connect_refusal(code, ID, retry_after=wait).decode().replace("\r", "")
+            head = RequestHead("CONNECT", "10.0.0.1:443", "authority", ())
+            return refusal_page(IngressRefusal(code, retry_after=wait), ID, head).decode().replace("\r", "")
         case _:
             raise AssertionError(f"there is no form {form}")
 
@@ -52,8 +56,10 @@ def test_every_form_is_shown() -> None:
 
 
 def test_every_field_of_our_own_is_explained() -> None:
-    made = error_page("limit.requests", ID, retry_after=1)
-    own = [name for name, _ in made.headers if name.startswith("egress-") or name == "retry-after"]
-    assert len(own) == 3
+    made = error_page("rule.none", ID, retry_after=1)
+    own = [
+        name for name, _ in made.headers if name.startswith(("egress-", "x-should")) or name == "retry-after"
+    ]
+    assert len(own) == 4
     told = PAGE.read_text(encoding="utf-8")
     assert [name for name in own if f"| `{name}` |" not in told] == []

@@ -144,7 +144,7 @@ def settled(text: str, served: ServeProcess) -> str:
     text = text.replace(f"{served.runtime}", "/run/user/1000/egress").replace(f"{served.folder}", "/home/you")
     text = text.replace(f"127.0.0.1:{served.port}", "127.0.0.1:3128").replace("\r", "")
     text = _PORT_OF_API.sub(NAME, text)
-    text = re.sub(r'(egress-request: |"request": ")[\w-]{12}', r"\g<1>SdrnkMdyEeXg", text)
+    text = re.sub(r'(egress-request: |"request": "|egress log suggest )[\w-]{12}', r"\g<1>SdrnkMdyEeXg", text)
     return re.sub(r"\b[0-9a-f]{64}\b", "35259a" + "…", text)
 
 

@@ -106,7 +106,7 @@ async def use(served: ServeProcess, upstream: RawUpstream, bad: Upstream) -> Non
     async with await visit(served, bad, BAD) as peer:  # type: ignore[arg-type]
         assert (await peer.get("/echo", f"{BAD}:{bad.port}")).status == 502
     async with await visit(served, upstream, LOST) as peer:
-        assert (await peer.get("/echo", f"{LOST}:{upstream.port}")).status == 502
+        assert (await peer.get("/echo", f"{LOST}:{upstream.port}")).status == 403
     async with await visit(served, upstream) as peer:
         socket = await open_websocket(peer.channel, host)
         assert socket.response is not None

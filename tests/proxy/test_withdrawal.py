@@ -159,7 +159,7 @@ async def test_a_kill_of_the_secret_ends_what_was_sent_with_it(
         assert "1 connection closed" in outcome.out
         await ended(peer)
         async with await visit(served, upstream) as next_one:
-            assert (await next_one.get("/echo", f"{NAME}:{upstream.port}")).status == 502
+            assert (await next_one.get("/echo", f"{NAME}:{upstream.port}")).status == 403
         assert served.ask("GET", "/status")[1]["connections"] == 1, "the tunnel goes on"
     (record, refused) = await asyncio.to_thread(served.recorded, "exchange", 2)
     assert record["code"] == "access.withdrawn"

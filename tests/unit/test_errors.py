@@ -52,6 +52,17 @@ def test_every_refusal_is_a_dotted_code_with_a_status_and_two_sentences(code: st
         assert len(sentence) < 100
 
 
+@pytest.mark.parametrize("code", list(CODES))
+def test_a_status_of_5xx_is_for_what_may_pass(code: str) -> None:
+    """Clients repeat a 5xx for minutes, and blame the vendor of the API at the end."""
+    known = CODES[code]
+    at_the_upstream = code.startswith("upstream.") or code in {"audit.stopped", "proxy.stopping", "internal"}
+    assert (known.status >= 500) is at_the_upstream
+    # The one fault of an upstream that does not pass while a client waits.
+    assert (known.is_final and known.status >= 500) is (code == "upstream.tls")
+    assert known.is_final or known.status in {407, 408, 421, 429} or known.status >= 500
+
+
 def test_every_code_is_used_and_every_used_code_exists() -> None:
     """A code that nobody gives is a promise nobody keeps; one that is not listed has no answer page."""
     sources = [path for path in (ROOT / "egress").rglob("*.py") if path.name != "errors.py"]

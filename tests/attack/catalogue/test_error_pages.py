@@ -69,12 +69,16 @@ def hold(answer: Answer, code: str, *, kind: str = "application/json") -> None:
     assert answer.code == code, answer
     status, message, hint = CODES[code]
     assert answer.status in STATUSES.get(code, {status}), answer
-    assert answer.start == f"HTTP/1.1 {answer.status} Egress {code}"
     extra = {name for name, _ in answer.fields} - FIELDS
-    assert extra <= {"connection"}, extra
+    assert extra <= {"connection", "x-should-retry"}, extra
+    is_final = status in {400, 403, 413} or code == "upstream.tls"
+    assert answer.header("x-should-retry") == ("false" if is_final else None)
     assert len(answer.fields) == len({name for name, _ in answer.fields}), "a field stands twice"
     number = answer.header("egress-request") or ""
     assert re.fullmatch(r"[A-Za-z0-9_-]{12,20}", number), number
+    command = f"egress log suggest {number}" if status == 403 else ""
+    about = f" ({command})" if command else ""
+    assert answer.start == f"HTTP/1.1 {answer.status} Egress {code}{about}"
     assert (answer.header("cache-control"), answer.header("x-content-type-options")) == (
         "no-store",
         "nosniff",
@@ -84,9 +88,11 @@ def hold(answer: Answer, code: str, *, kind: str = "application/json") -> None:
     if kind == "application/json":
         said = json.loads(body)["error"]
         said["hint"] = said["hint"].replace("`", "")
-        assert said == {"code": code, "message": message, "hint": hint, "request": number}
+        operator = {"operator": command} if command else {}
+        assert said == {"code": code, "message": message, "hint": hint, "request": number, **operator}
     else:
-        assert body.replace("`", "") == f"Egress: {message} ({code})\n{hint}\nRequest: {number}\n"
+        last = f"For the operator: {command}\n" if command else ""
+        assert body.replace("`", "") == f"Egress: {message} ({code})\n{hint}\nRequest: {number}\n{last}"
 
 
 # What hosts break -------------------------------------------------------------------------------
@@ -268,7 +274,7 @@ def test_pages_in_the_forms_that_clients_read(lab: Lab, proxy: Proxy) -> None:
         stream = Http2(line).ask(SCOPED, target)
         assert (stream.status, stream.header("egress-denied")) == (403, "rule.none")
         assert json.loads(bytes(stream.body))["error"]["code"] == "rule.none"
-        assert {name for name, _ in stream.fields} == FIELDS | {":status"}
+        assert {name for name, _ in stream.fields} == FIELDS | {":status", "x-should-retry"}
 
 
 # Who speaks -------------------------------------------------------------------------------------

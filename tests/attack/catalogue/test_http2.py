@@ -411,7 +411,7 @@ HOSTILE = {
     "/h2/upper": (_in_case(str.upper), 200),
     "/h2/lower": (_in_case(str.lower), 200),
     "/h2/coded": (_coded, 200),
-    "/h2/messages": (_coded_messages, 502),
+    "/h2/messages": (_coded_messages, 403),
     "/h2/no-message": (_a_message_of_no_kind, 0),
     "/h2/reset": (_reset_behind_it, 0),
     "/h2/push": (_in_a_push, 0),

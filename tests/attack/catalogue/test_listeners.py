@@ -121,7 +121,7 @@ def test_the_proxy_by_way_of_itself(lab: Lab, proxy: Proxy) -> None:
         lab.dns.set(name, address)
         with proxy.connect(f"{name}:3128") as line:
             proxy.expects(line.answer, (403, "host.port"))
-        proxy.expects(proxy.ask(name, request(name)), (502, "address.refused"))
+        proxy.expects(proxy.ask(name, request(name)), (403, "address.refused"))
     # A tunnel in a tunnel has the outer one's host alone.
     with proxy.tunnel(OTHER) as line:
         line.send(request("127.0.0.1:3128", "127.0.0.1:3128", method="CONNECT"))

@@ -373,7 +373,7 @@ def test_frames_compressed_by_an_extension(lab: Lab, proxy: Proxy) -> None:
             serving(lab, SOCKETS, say, *said)
             with proxy.tunnel(SOCKETS) as line:
                 answer = ask_for_websocket(line, SOCKETS, "/ws", field)
-                proxy.expects(answer, (502, "response.withheld") if said else (101, ""))
+                proxy.expects(answer, (403, "response.withheld") if said else (101, ""))
                 found = list(frames(line)) if answer.status == 101 else []
                 _answer_goodbye(line)
             if any(each.reserved for each in found):
@@ -447,7 +447,7 @@ def test_a_websocket_where_a_secret_that_comes_back_ends_it(lab: Lab, proxy: Pro
             assert found[-1].kind == CLOSE, "it does not end with a goodbye"
     serving(lab, WALL, lambda _: [GOODBYE], "x-gift: {}")
     with proxy.tunnel(WALL) as line:
-        proxy.expects(ask_for_websocket(line, WALL), (502, "response.withheld"))
+        proxy.expects(ask_for_websocket(line, WALL), (403, "response.withheld"))
 
 
 # What goes up -----------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ async def test_an_upstream_that_echoes_shows_a_mask(scene: Scene[RawUpstream]) -
 async def test_a_denied_path_gets_our_page_and_goes_nowhere(scene: Scene[RawUpstream]) -> None:
     ran = await curl(scene, "--include", scene.url("/private/keys"))
     head, _, body = ran.text.rpartition("\r\n\r\n")
-    assert " 403 Egress rule.denied\r\n" in head
+    assert " 403 Egress rule.denied (egress log suggest " in head
     assert json.loads(body)["error"]["code"] == "rule.denied"
     assert not scene.upstream.links
     scene.denied("rule.denied", ("GET", "/private/keys", 403))

@@ -148,7 +148,9 @@ async def test_bodies_arrive_whole(scene: Scene[RawUpstream], way: str, entry: s
 async def test_a_denied_request_shows_why(scene: Scene[RawUpstream], way: str, entry: str) -> None:
     ran = await node(scene, way, 'await show(await fetch(url + "/private/x", { method: "DELETE" }));')
     answer = json.loads(ran.out)
-    assert (answer["status"], answer["reason"]) == (403, "Egress rule.denied")
+    (line,) = scene.stack.exchanges()
+    command = f"egress log suggest {line['request']}"
+    assert (answer["status"], answer["reason"]) == (403, f"Egress rule.denied ({command})")
     assert answer["denied"] == "rule.denied"
     assert json.loads(answer["body"])["error"]["code"] == "rule.denied"
     assert not scene.upstream.links

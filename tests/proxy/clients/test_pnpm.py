@@ -102,5 +102,5 @@ async def test_a_password_is_given(locked: Stage[RawUpstream]) -> None:
 async def test_a_refusal_shows_why(locked: Stage[RawUpstream], registry: str, code: str) -> None:
     ran = await install(locked, replace(PNPM, variables=PNPM.variables | {"npm_config_registry": registry}))
     assert ran.status != 0
-    assert f"Egress {code} - 403" in ran.text, ran
+    assert f"Egress {code} (egress log suggest " in ran.text, ran
     assert not locked.scene.upstream.links

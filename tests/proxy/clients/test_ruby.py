@@ -155,8 +155,8 @@ async def test_a_large_gem_is_installed_whole(stage: Stage[RawUpstream], tmp_pat
 @pytest.mark.parametrize(
     ("at", "host", "shown"),
     [
-        ("/private", NAME, "bad response Egress rule.denied 403"),
-        (AT, "elsewhere.example.test", '403 "Egress host.unknown"'),
+        ("/private", NAME, "bad response Egress rule.denied (egress log suggest "),
+        (AT, "elsewhere.example.test", '403 "Egress host.unknown (egress log suggest '),
     ],
     ids=["path", "host"],
 )

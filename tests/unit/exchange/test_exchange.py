@@ -446,7 +446,7 @@ def test_a_missing_secret_denies() -> None:
     one = at_head()
     assert denied(begun(one, request(), held=())) == "secret.unavailable"
     record = one.finish()
-    assert (record.verdict, record.status, record.injected) == (Verdict.DENY, 502, ())
+    assert (record.verdict, record.status, record.injected) == (Verdict.DENY, 403, ())
 
 
 def test_an_empty_secret_denies() -> None:
@@ -609,7 +609,7 @@ def test_a_response_body_is_counted() -> None:
 def test_a_stated_response_body_is_held_to_the_limit() -> None:
     one = posting()
     assert told(one, [], ("content-length", "21")) == "limit.response_body"
-    assert one.finish().status == 502
+    assert one.finish().status == 403
     assert isinstance(told(posting(), [b"x" * 20], ("content-length", "20")), Outcome)
 
 

@@ -8,9 +8,9 @@ import pytest
 from inline_snapshot import snapshot
 
 from egress.errors import CODES
-from egress.http1 import ResponseReader
+from egress.http1 import Framing, ResponseReader, encode_response_head
 from egress.http1.heads import Data, End, ResponseHead
-from egress.relay.error_page import ErrorPage, connect_refusal, error_page, grpc_error_page
+from egress.relay.error_page import ErrorPage, error_page, grpc_error_page
 
 ID = "01J8-abc"
 HOSTILE = "<script>\r\nset-cookie: a=1\r\n\r\nhunter2 \xe9\u0100\0"
@@ -31,12 +31,13 @@ def kind_of(made: ErrorPage) -> str:
 
 def test_a_program_gets_json() -> None:
     assert shown(error_page("rule.none", ID)) == snapshot("""\
-403 Egress rule.none
+403 Egress rule.none (egress log suggest 01J8-abc)
 content-type: application/json
-content-length: 193
+content-length: 240
 cache-control: no-store
 egress-denied: rule.none
 egress-request: 01J8-abc
+x-should-retry: false
 x-content-type-options: nosniff
 
 {
@@ -44,7 +45,8 @@ x-content-type-options: nosniff
     "code": "rule.none",
     "message": "No rule allows this request.",
     "hint": "Ask the operator of this sandbox to allow it in the rules.",
-    "request": "01J8-abc"
+    "request": "01J8-abc",
+    "operator": "egress log suggest 01J8-abc"
   }
 }
 """)
@@ -53,17 +55,19 @@ x-content-type-options: nosniff
 def test_git_gets_text_because_it_shows_nothing_else() -> None:
     made = error_page("rule.none", ID, accept="*/*", user_agent="git/2.39.5")
     assert shown(made) == snapshot("""\
-403 Egress rule.none
+403 Egress rule.none (egress log suggest 01J8-abc)
 content-type: text/plain; charset=utf-8
-content-length: 126
+content-length: 172
 cache-control: no-store
 egress-denied: rule.none
 egress-request: 01J8-abc
+x-should-retry: false
 x-content-type-options: nosniff
 
 Egress: No rule allows this request. (rule.none)
 Ask the operator of this sandbox to allow it in the rules.
 Request: 01J8-abc
+For the operator: egress log suggest 01J8-abc
 """)
 
 
@@ -113,40 +117,19 @@ proxy-authenticate: Basic realm="egress"
 
 def test_a_grpc_client_gets_trailers_alone() -> None:
     assert shown(error_page("rule.denied", ID, content_type="application/grpc+proto")) == snapshot("""\
-200 Egress rule.denied
+200 Egress rule.denied (egress log suggest 01J8-abc)
 content-type: application/grpc
 grpc-status: 7
 grpc-message: A rule denies this request. Ask the operator of this sandbox to allow it in the rules. (rule.denied, request 01J8-abc)
 cache-control: no-store
 egress-denied: rule.denied
 egress-request: 01J8-abc
+x-should-retry: false
 
 """)  # noqa: E501 - a line of a message
     assert error_page("rule.denied", ID, content_type="application/grpc") == grpc_error_page(
         "rule.denied", ID
     )
-
-
-def test_a_connect_is_refused_in_its_status_line() -> None:
-    assert connect_refusal("host.unknown", ID).decode().replace("\r", "") == snapshot("""\
-HTTP/1.1 403 Egress host.unknown
-content-type: application/json
-content-length: 192
-cache-control: no-store
-egress-denied: host.unknown
-egress-request: 01J8-abc
-x-content-type-options: nosniff
-connection: close
-
-{
-  "error": {
-    "code": "host.unknown",
-    "message": "No rule names this host.",
-    "hint": "Ask the operator of this sandbox to allow it in the rules.",
-    "request": "01J8-abc"
-  }
-}
-""")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +180,8 @@ def test_everybody_else_gets_json_and_nobody_html(accept: str) -> None:
 
 def test_git_lfs_gets_a_message_because_it_shows_nothing_else() -> None:
     told = json.loads(error_page("rule.none", ID, user_agent="git-lfs/3.3.0 (GitHub; linux amd64)").body)
-    assert told["message"] == f"Egress: {CODES['rule.none'].message} {CODES['rule.none'].hint} (rule.none)"
+    about = f"(rule.none, egress log suggest {ID})"
+    assert told["message"] == f"Egress: {CODES['rule.none'].message} {CODES['rule.none'].hint} {about}"
     assert told["error"] == json.loads(error_page("rule.none", ID).body)["error"]
     assert "message" not in json.loads(error_page("rule.none", ID, user_agent="x git-lfs/3").body)
 
@@ -229,14 +213,19 @@ def test_grpc_is_known_by_its_content_type(content_type: str, reply: str) -> Non
 
 @pytest.mark.parametrize("code", CODES)
 def test_every_code_has_a_page_that_can_be_written_and_read(code: str) -> None:
-    wire = connect_refusal(code, ID, retry_after=5)
+    made, known = error_page(code, ID, retry_after=5), CODES[code]
+    framing = Framing.sized(len(made.body))
+    wire = encode_response_head(made.status, made.reason, made.headers, framing, method="CONNECT", close=True)
     reader = ResponseReader()
     reader.expect("CONNECT")
-    events = reader.feed(wire)
+    events = reader.feed(wire + made.body)
     head = events[0]
     assert isinstance(head, ResponseHead)
-    assert (head.status, head.reason) == (CODES[code].status, f"Egress {code}")
+    command = {"operator": f"egress log suggest {ID}"} if known.status == 403 else {}
+    about = f" ({command['operator']})" if command else ""
+    assert (head.status, head.reason) == (known.status, f"Egress {code}{about}")
     fields = dict(head.headers)
+    assert (fields.get("x-should-retry") == "false") is known.is_final
     assert fields["egress-denied"] == code
     assert fields["egress-request"] == ID
     assert fields["retry-after"] == "5"
@@ -249,6 +238,7 @@ def test_every_code_has_a_page_that_can_be_written_and_read(code: str) -> None:
             "message": CODES[code].message,
             "hint": CODES[code].hint,
             "request": ID,
+            **command,
         }
     }
     assert isinstance(events[-1], End)
@@ -266,7 +256,6 @@ def test_text_says_the_same(code: str) -> None:
 def test_a_code_that_is_none_is_shown_as_internal(code: str) -> None:
     assert error_page(code, ID) == error_page("internal", ID)
     assert grpc_error_page(code, ID) == grpc_error_page("internal", ID)
-    assert connect_refusal(code) == connect_refusal("internal")
 
 
 def test_nothing_foreign_is_quoted() -> None:
@@ -310,7 +299,8 @@ def test_no_time_to_wait_is_not_stated(seconds: int) -> None:
         ("limit.request_body", "8"),
         ("internal", "13"),
         ("upstream.unreachable", "14"),
-        ("secret.unavailable", "14"),
+        ("secret.unavailable", "7"),
+        ("upstream.tls", "7"),
         ("proxy.stopping", "14"),
     ],
 )
