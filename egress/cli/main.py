@@ -37,6 +37,7 @@ COMMANDS = {
     "trust": ("egress.cli.trust:trust", "Trust a rule file after reading it."),
     "status": ("egress.cli.status:status", "Show the status of a running proxy."),
     "metrics": ("egress.cli.metrics:metrics", "Print the metrics of a running proxy for Prometheus."),
+    "gate": ("egress.cli.gate:gate", "Hold a pod back until its network leads to the proxy alone."),
     "doctor": ("egress.cli.doctor:doctor", "Find problems around the proxy, and their fixes."),
     "kill": ("egress.cli.kill:kill", "Revoke a sandbox, host or secret immediately."),
     "log": ("egress.cli.log:log", "Search, summarise, verify and prune the audit log."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, ip_address
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from egress.address_check import classify_address
+from egress.doctor.fence import read_address
 from egress.policy.bundled_presets import preset_texts
 from egress.rules.compile.load import RuleText, load
 from tests.cli.command import egress
@@ -35,7 +36,7 @@ PODS: Final = [PROXY["spec"], WORKLOAD["spec"]]
 
 def containers() -> Iterator[Json]:
     for pod in PODS:
-        yield from pod["containers"]
+        yield from (*pod.get("initContainers", ()), *pod["containers"])
 
 
 def test_every_part_has_a_name_in_one_namespace() -> None:
@@ -50,17 +51,47 @@ def test_no_pod_has_rights_or_a_token_of_the_cluster(pod: Json) -> None:
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
-    (container,) = pod["containers"]
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
+    for container in (*pod.get("initContainers", ()), *pod["containers"]):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
 
 
 def test_proxy_and_workload_are_pods_of_their_own() -> None:
-    assert len(list(containers())) == len(PODS)
-    assert not any("initContainers" in pod for pod in PODS)
+    assert [len(pod["containers"]) for pod in PODS] == [1, 1]
+    assert "initContainers" not in PROXY["spec"]
+
+
+def test_nothing_of_the_workload_starts_before_the_gate() -> None:
+    gate, *others = WORKLOAD["spec"]["initContainers"]
+    assert (gate["name"], gate["args"][0], others) == ("gate", "gate", [])
+    # A gate that goes on beside the workload would hold nothing back.
+    assert "restartPolicy" not in gate
+    assert not gate.get("volumeMounts")
+
+
+def test_the_gate_dials_what_answers_without_a_fence_and_every_way_to_the_proxy() -> None:
+    (gate,) = WORKLOAD["spec"]["initContainers"]
+    words = [word.removeprefix("--").partition("=") for word in gate["args"][1:]]
+    blocked = [value for option, _, value in words if option == "blocked"]
+    assert blocked[:2] == ["$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)", "$(NODE_IP):10250"]
+    others = [read_address(text) for text in blocked[2:]]
+    assert any(ip_address(at.host).is_global for at in others)
+    assert {(at.host, at.port) for at in others} >= {("169.254.169.254", 80), ("10.96.0.10", 53)}
+    proxy = {read_address(value) for option, _, value in words if option == "proxy"}
+    assert {at.host for at in proxy} == {ADDRESS}
+    assert {at.port for at in proxy} <= {each["port"] for each in service()["ports"]}
+    # Kubernetes leaves a variable that is not set as it stands, and then the gate does not open.
+    assert {each["name"] for each in gate["env"]} == {"NODE_IP"}
+
+
+def test_every_limit_of_a_processor_has_a_request_beside_it() -> None:
+    for container in containers():
+        found = container["resources"]
+        assert found["limits"].keys() - {"memory"} <= found["requests"].keys()
+        assert "memory" in found["requests"]
 
 
 def test_what_is_mounted_is_there() -> None:

@@ -1,0 +1,168 @@
+"""The fence of a pod: proof, from inside, that its network leads to the proxy and nowhere else.
+
+A network policy comes into force some time after a pod starts, and a second policy can open what the first
+one closed. So the proof dials the addresses that must not answer, several times in a row, before anything
+else of the pod runs. A name is never resolved here: looking one up could itself leave the pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+
+from egress.errors import ContentError, UnreadableError, UsageError, reason_of
+
+MAX_ADDRESSES: Final = 64
+_DNS_PORT: Final = 53
+_OWN_FAULTS: Final = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
+)
+"""Faults of this pod. They say nothing about the network, so they prove no fence."""
+_QUESTION: Final = (
+    # A query for the addresses of `kubernetes.default.svc.cluster.local`, which every cluster's DNS answers.
+    b"\x45\x47\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00"
+    b"\x0akubernetes\x07default\x03svc\x07cluster\x05local\x00\x00\x01\x00\x01"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FenceAddress:
+    """An IP address and port that the gate dials."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class FencePlan:
+    """The addresses that must refuse, the addresses of the proxy that must answer, and how often."""
+
+    blocked: tuple[FenceAddress, ...]
+    proxy: tuple[FenceAddress, ...]
+    passes: int = 3
+    """Rounds in a row without a fault."""
+    interval: float = 0.2
+    """Seconds between two rounds."""
+    dial_timeout: float = 1.0
+    """Seconds after which an address counts as refused."""
+    timeout: float = 60.0
+    """Seconds after which the gate gives up."""
+
+
+type Dial = Callable[[FenceAddress, float], Awaitable[bool]]
+"""Says whether an address answered within so many seconds."""
+
+
+def read_address(text: str) -> FenceAddress:
+    """Read `ADDRESS:PORT`; an IPv6 address stands in brackets. Raises `UsageError`."""
+    host, colon, port = text.rpartition(":")
+    wrong = UsageError(
+        f"`{text[:100]}` is not an address and a port",
+        "write an IP address and a port, such as 10.96.0.1:443 or [fd00::1]:443; names are not resolved here",
+    )
+    has_brackets = host.startswith("[") and host.endswith("]")
+    try:
+        address = ip_address(host[1:-1] if has_brackets else host)
+    except ValueError:
+        raise wrong from None
+    is_number = port.isascii() and port.isdigit() and len(port) <= 5
+    if not colon or not is_number or not 0 < int(port) < 2**16 or (address.version == 6) is not has_brackets:
+        raise wrong
+    return FenceAddress(str(address), int(port))
+
+
+async def prove(plan: FencePlan, note: Callable[[str], None], dial: Dial | None = None) -> None:
+    """Return once the fence has held for all rounds in a row; raises `ContentError` if it never does.
+
+    `note` is told the fault of a round whenever it differs from the fault before.
+    """
+    loop = asyncio.get_running_loop()
+    give_up, passed, told = loop.time() + plan.timeout, 0, ""
+    while True:
+        # Both halves in every round: a policy that comes late may also shut the proxy off.
+        fault = await _fault(plan, dial or answers)
+        passed = 0 if fault else passed + 1
+        if passed == plan.passes:
+            return
+        if loop.time() >= give_up:
+            raise ContentError(
+                f"the fence does not hold after {plan.timeout:g} seconds: {fault or 'too few rounds passed'}",
+                "network policies add up, so look for another one that selects this pod: "
+                "`kubectl get networkpolicy --all-namespaces`",
+            )
+        if fault not in {"", told}:
+            note(fault)
+        told = fault
+        await asyncio.sleep(plan.interval)
+
+
+async def _fault(plan: FencePlan, dial: Dial) -> str:
+    """Dial everything at once, and say what is wrong; empty if nothing is."""
+    blocked, proxy = await asyncio.gather(
+        _dial_all(plan.blocked, plan.dial_timeout, dial), _dial_all(plan.proxy, plan.dial_timeout, dial)
+    )
+    if opened := [str(at) for at, has_answered in zip(plan.blocked, blocked, strict=True) if has_answered]:
+        return f"{', '.join(opened)} answered, and must not"
+    if silent := [str(at) for at, has_answered in zip(plan.proxy, proxy, strict=True) if not has_answered]:
+        return f"the proxy does not answer at {', '.join(silent)}"
+    return ""
+
+
+async def _dial_all(addresses: Sequence[FenceAddress], seconds: float, dial: Dial) -> list[bool]:
+    return await asyncio.gather(*[dial(at, seconds) for at in addresses])
+
+
+async def answers(at: FenceAddress, seconds: float) -> bool:
+    """Say whether an address takes a TCP connection, or on port 53 answers a DNS query by UDP."""
+    tries = [_connects(at, seconds)]
+    if at.port == _DNS_PORT:
+        tries.append(_replies(at, seconds))
+    return any(await asyncio.gather(*tries))
+
+
+async def _connects(at: FenceAddress, seconds: float) -> bool:
+    return await _try(socket.SOCK_STREAM, at, seconds, lambda _: asyncio.sleep(0))
+
+
+async def _replies(at: FenceAddress, seconds: float) -> bool:
+    loop = asyncio.get_running_loop()
+
+    async def ask(sock: socket.socket) -> None:
+        await loop.sock_sendall(sock, _QUESTION)
+        await loop.sock_recv(sock, 512)
+
+    return await _try(socket.SOCK_DGRAM, at, seconds, ask)
+
+
+type Talk = Callable[[socket.socket], Awaitable[object]]
+
+
+async def _try(kind: socket.SocketKind, at: FenceAddress, seconds: float, talk: Talk) -> bool:
+    """Connect and talk; a refusal or a timeout is no answer.
+
+    Raises `UnreadableError` for a fault of this pod.
+    """
+    family = socket.AF_INET6 if ":" in at.host else socket.AF_INET
+    try:
+        with socket.socket(family, kind) as sock:
+            sock.settimeout(0)
+            async with asyncio.timeout(seconds):
+                await asyncio.get_running_loop().sock_connect(sock, (at.host, at.port))
+                await talk(sock)
+    except TimeoutError:
+        return False
+    except OSError as error:
+        if error.errno in _OWN_FAULTS:
+            raise UnreadableError(
+                f"cannot dial {at}: {reason_of(error)}", "the fence is not proved; give this container more"
+            ) from None
+        return False
+    return True
