@@ -80,6 +80,8 @@ class ConnectionFacts:
     upstream_tls: str = ""
     alpn: str = ""
     upstream_alpn: str = ""
+    peer: str = ""
+    """The address of the client, where several clients share the listener."""
 
 
 @value_class
@@ -104,6 +106,7 @@ class RefusalFacts:
     port: int = 0
     connection: str = ""
     sni: str = ""
+    peer: str = ""
     rule: RuleRef | None = None
     place: Place | None = None
     policy: str = ""
@@ -140,6 +143,7 @@ class TunnelFacts:
     """Why it was allowed; or why it was cut."""
     address: str = ""
     sni: str = ""
+    peer: str = ""
     rule: RuleRef | None = None
     place: Place | None = None
     observed: bool = False

@@ -98,6 +98,18 @@ Profile = Annotated[
     Name | None, about("The profile of rules that the sandbox has.", "coding", index="totals", csv=True)
 ]
 Listener = Annotated[Name, about("The listener that the connection came in by.", "agent-1")]
+Peer = Annotated[
+    Name | UnsetType,
+    about(
+        "The address of the client, on a listener that several clients share (`--network`). Left out on "
+        "others, where the sandbox says who it was.",
+        "10.244.0.17",
+        index="lines",
+        option="Of the client with this address.",
+        metavar="ADDRESS",
+        csv=True,
+    ),
+]
 Entry = Annotated[
     Name, about("How the client named the destination: `connect`, `absolute`, `sni`, `host`.", "connect")
 ]

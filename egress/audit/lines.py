@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from egress.audit import schema
 from egress.audit.encode import body, cut, escaped
@@ -19,12 +19,15 @@ def exchange(record: ExchangeRecord, facts: ExchangeFacts) -> str:
     """An exchange, from the head of the request to the last byte of the answer."""
     who, to, took = record.identity, record.destination, facts.durations
     rule, place = _decided_by(record.rule, record.place)
-    listener, entry, connection, address, sni, client_tls, upstream_tls, alpn, upstream_alpn = _way(facts.way)
+    listener, entry, connection, address, sni, client_tls, upstream_tls, alpn, upstream_alpn, peer = _way(
+        facts.way
+    )
     # Exchanges are the most frequent lines: texts that come back are cut once and kept.
     line = schema.ExchangeLine(
         sandbox=name(who.sandbox),
         profile=optional(who.profile),
         listener=listener,
+        peer=peer,
         entry=entry,
         connection=connection,
         request=cut(facts.request, MAX_ID),
@@ -85,6 +88,7 @@ def tunnel(value: TunnelFacts) -> str:
             sandbox=value.identity.sandbox,
             profile=value.identity.profile or None,
             listener=value.listener,
+            peer=value.peer or UNSET,
             entry=value.entry,
             connection=value.connection,
             request=value.request,
@@ -117,6 +121,7 @@ def refusal(value: RefusalFacts) -> str:
             sandbox=value.identity.sandbox,
             profile=value.identity.profile or None,
             listener=value.listener,
+            peer=value.peer or UNSET,
             entry=value.entry,
             connection=value.connection,
             host=value.host,
@@ -229,7 +234,7 @@ def resumed(reason: str, stopped: str, milliseconds: int) -> str:
 
 
 type _Known = str | None
-type CommonTexts = tuple[str, str, str, _Known, _Known, _Known, _Known, _Known, _Known]
+type CommonTexts = tuple[str, str, str, _Known, _Known, _Known, _Known, _Known, _Known, str | UnsetType]
 
 name = lru_cache(4096)(partial(cut, limit=MAX_NAME))
 
@@ -241,14 +246,13 @@ def optional(text: str | None) -> _Known:
 
 
 @lru_cache(1024)
-def _way(
-    way: ConnectionFacts,
-) -> tuple[str, str, str, str | None, str | None, str | None, str | None, str | None, str | None]:
+def _way(way: ConnectionFacts) -> CommonTexts:
     """The texts that the lines of a connection share."""
     return (
         *(name(way.listener), name(way.entry), cut(way.connection, MAX_ID)),
         *(optional(way.address), optional(way.sni), optional(way.client_tls), optional(way.upstream_tls)),
         *(optional(way.alpn), optional(way.upstream_alpn)),
+        name(way.peer) if way.peer else UNSET,
     )
 
 

@@ -36,6 +36,7 @@ from egress.audit.fields import (
     Moment,
     Name,
     Observed,
+    Peer,
     Place,
     Policy,
     PolicyInForce,
@@ -79,6 +80,7 @@ class ExchangeLine(LogLine, tag="exchange"):
     sandbox: Sandbox = ""
     profile: Profile = None
     listener: Listener = ""
+    peer: Peer = UNSET
     entry: Entry = ""
     connection: ConnectionId = ""
     request: RequestId = ""
@@ -189,6 +191,7 @@ class TunnelLine(LogLine, tag="tunnel"):
     sandbox: Sandbox = ""
     profile: Profile = None
     listener: Listener = ""
+    peer: Peer = UNSET
     entry: Entry = ""
     connection: ConnectionId = ""
     request: RequestId = ""
@@ -235,6 +238,7 @@ class RefusalLine(LogLine, tag="refusal"):
     sandbox: Sandbox = ""
     profile: Profile = None
     listener: Listener = ""
+    peer: Peer = UNSET
     entry: Annotated[
         Name, about("As for an exchange, or `dns`; empty where the client named no destination.", "dns")
     ] = ""

@@ -70,7 +70,10 @@ class Asked:
         self.refused: list[tuple[str, str]] = []
         self._responder = Responder(Identity("box"), IPv4Address(DOOR), lambda: RULES, Clock(), self._note)
 
-    def _note(self, identity: Identity, name: str, code: str, decision: HostDecision | None) -> None:
+    def _note(
+        self, identity: Identity, name: str, code: str, decision: HostDecision | None, peer: str
+    ) -> None:
+        assert not peer
         self.refused.append((name, code))
 
     def __call__(self, data: bytes) -> bytes | None:

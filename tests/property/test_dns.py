@@ -63,8 +63,8 @@ def reply(data: bytes) -> tuple[bytes | None, list[tuple[str, str]]]:
     """The answer, and the names and codes that were reported as refused."""
     refused: list[tuple[str, str]] = []
 
-    def note(identity: Identity, name: str, code: str, decision: HostDecision | None) -> None:
-        assert identity == WHO
+    def note(identity: Identity, name: str, code: str, decision: HostDecision | None, peer: str) -> None:
+        assert (identity, peer) == (WHO, "")
         if decision is not None:
             assert not decision.allowed
             assert decision.code == code

@@ -65,7 +65,7 @@ class DnsListeners:
             answer,
             lambda: self._engine.policy,
             clock,
-            self._record(listener.name),
+            self._record(listener),
             functools.partial(self._engine.canary_denial, listener.sandbox),
         )
         server = DnsServer(responder, clock)
@@ -92,12 +92,15 @@ class DnsListeners:
             if server is not None:
                 await server.close()
 
-    def _record(self, listener: str) -> OnRefused:
-        def record(identity: Identity, name: str, code: str, decision: HostDecision | None) -> None:
+    def _record(self, listener: Listener) -> OnRefused:
+        def record(
+            identity: Identity, name: str, code: str, decision: HostDecision | None, peer: str
+        ) -> None:
             self._engine.audit.refusal(
                 RefusalFacts(
                     identity=identity,
-                    listener=listener,
+                    listener=listener.name,
+                    peer=peer if listener.is_shared else "",
                     entry="dns",
                     host=name,
                     code=code,

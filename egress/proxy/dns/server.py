@@ -27,7 +27,8 @@ from egress.rules.decide.decision import decide_host
 from egress.rules.decide.policy import Policy
 from egress.types import HostDecision, Identity
 
-OnRefused = Callable[[Identity, str, str, HostDecision | None], None]
+OnRefused = Callable[[Identity, str, str, HostDecision | None, str], None]
+"""Records a refusal: whose, the name, the code, the decision, and the address of the client."""
 """Identity, name, code, and the decision where the rules were asked.
 
 The name is canonical, or as spelled where it has no such form, and empty where none was read.
@@ -70,30 +71,30 @@ class Responder:
         self._on_refused = on_refused
         self._caught = caught
 
-    def reply(self, data: bytes) -> bytes | None:
-        """Answer a message; None for what gets no answer."""
+    def reply(self, data: bytes, peer: str = "") -> bytes | None:
+        """Answer a message of the client with this address; None for what gets no answer."""
         message = wire_format.read_query(data)
         if message is None:
-            self.note("protocol.refused")
+            self.note("protocol.refused", "", peer)
             return None
         if isinstance(message, DnsFault):
             is_malformed = message.rcode is Rcode.FORMERR
-            self.note("request.malformed" if is_malformed else "protocol.refused", message.name)
+            self.note("request.malformed" if is_malformed else "protocol.refused", message.name, peer)
             return wire_format.encode_fault(message)
-        return self._answer(message)
+        return self._answer(message, peer)
 
-    def note(self, code: str, name: str = "") -> None:
+    def note(self, code: str, name: str = "", peer: str = "") -> None:
         """Tell of what was refused without a look at any rule."""
-        self._on_refused(self._identity, name, code, None)
+        self._on_refused(self._identity, name, code, None, peer)
 
-    def _answer(self, question: DnsQuestion) -> bytes:
+    def _answer(self, question: DnsQuestion, peer: str) -> bytes:
         name = question.name or question.spelled
         # A name without a canonical spelling goes to the rules too: they know why it is refused.
         decision = self._caught(name) or decide_host(
             self._policy(), self._identity, question.name, None, self._clock.now()
         )
         if not decision.allowed:
-            self._on_refused(self._identity, name, decision.code, decision)
+            self._on_refused(self._identity, name, decision.code, decision, peer)
             return wire_format.encode_answer(question, Rcode.NXDOMAIN)
         address = self._address if question.kind == wire_format.TYPE_A else None
         return wire_format.encode_answer(question, Rcode.NOERROR, address)
@@ -157,7 +158,7 @@ class DnsServer:
                 # No message is left, or an earlier answer could not be delivered.
                 return
             self._budget.spend()
-            reply = self._responder.reply(data)
+            reply = self._responder.reply(data, str(peer[0]))
             if reply is not None:
                 # An answer that does not fit in the kernel's buffer is lost, as datagrams are.
                 with contextlib.suppress(OSError):
@@ -171,7 +172,7 @@ class DnsServer:
             if len(self._open) <= self._bounds.connections:
                 await self._converse(reader, writer)
             else:
-                self._responder.note("limit.connections")
+                self._responder.note("limit.connections", peer=_peer_of(writer))
         except (OSError, TimeoutError):
             # The peer is gone, or does not read.
             return
@@ -181,19 +182,19 @@ class DnsServer:
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for number in range(self._bounds.questions):
-            data = await self._message(reader, is_first=not number)
+            data = await self._message(reader, _peer_of(writer), is_first=not number)
             if data is None:
                 return
             async with asyncio.timeout(self._bounds.patience):
                 await asyncio.sleep(self._budget.wait())
                 self._budget.spend()
-                reply = self._responder.reply(data)
+                reply = self._responder.reply(data, _peer_of(writer))
                 if reply is None:
                     return
                 writer.write(_LENGTH_PREFIX.pack(len(reply)) + reply)
                 await writer.drain()
 
-    async def _message(self, reader: asyncio.StreamReader, *, is_first: bool) -> bytes | None:
+    async def _message(self, reader: asyncio.StreamReader, peer: str, *, is_first: bool) -> bytes | None:
         """Return the next message; None where no whole one comes."""
         head = b""
         try:
@@ -202,16 +203,22 @@ class DnsServer:
                 (length,) = _LENGTH_PREFIX.unpack(head)
                 if length <= wire_format.MAX_MESSAGE_BYTES:
                     return await reader.readexactly(length)
-            self._responder.note("request.malformed")
+            self._responder.note("request.malformed", peer=peer)
         except asyncio.IncompleteReadError as error:
             # A client that leaves between two questions did nothing wrong.
             if head or error.partial:
-                self._responder.note("request.malformed")
+                self._responder.note("request.malformed", peer=peer)
         except TimeoutError:
             # As is whoever is slow to leave.
             if head or is_first:
-                self._responder.note("request.timeout")
+                self._responder.note("request.timeout", peer=peer)
         return None
+
+
+def _peer_of(writer: asyncio.StreamWriter) -> str:
+    """Return the IP address of the client; empty if the system does not know it any more."""
+    found = writer.get_extra_info("peername")
+    return str(found[0]) if found else ""
 
 
 class _QuestionRate:

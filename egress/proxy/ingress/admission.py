@@ -80,6 +80,7 @@ class ConnectionAdmission:
                 policy,
                 asked.hello,
                 pending.started,
+                pending.peer,
             )
             opened = await self._open(pending, admitted)
             if not isinstance(opened, AdmittedConnection):

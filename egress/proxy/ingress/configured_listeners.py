@@ -177,14 +177,17 @@ class ConfiguredListeners:
 
     async def _open_proxy(self, at: ListenAddress) -> ListenAddress:
         sock = _opened(at, listen, "--listen")
-        item = Listener(f"proxy {at}", "proxy", self.sandbox, sock, self._how, self._password)
+        shared = self._how != "owner-uid"
+        item = Listener(
+            f"proxy {at}", "proxy", self.sandbox, sock, self._how, self._password, is_shared=shared
+        )
         return ListenAddress(*await self._door.open(item))
 
     async def _open_transparent(
         self, at: ListenAddress, who: Callable[[ListenAddress], str] = owner_of_port
     ) -> None:
         sock = _opened(at, listen, "--transparent", who)
-        item = Listener(f"transparent {at}", "transparent", self.sandbox, sock)
+        item = Listener(f"transparent {at}", "transparent", self.sandbox, sock, is_shared=True)
         await self._door.open(item)
         self._transparent[at] = item
 
@@ -200,7 +203,8 @@ class ConfiguredListeners:
             raise
         pairs: tuple[tuple[ListenerKind, socket.socket], ...] = (("dns-tcp", tcp), ("dns-udp", udp))
         for kind, sock in pairs:
-            await self._names.open(Listener(f"{kind} {bound}", kind, self.sandbox, sock), self._answer)
+            item = Listener(f"{kind} {bound}", kind, self.sandbox, sock, is_shared=True)
+            await self._names.open(item, self._answer)
         return bound
 
 

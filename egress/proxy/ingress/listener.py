@@ -37,6 +37,8 @@ class Listener:
     """The `password_digest`, where that is how peers prove themselves."""
     owner: int = field(default_factory=os.geteuid)
     """The uid whose sockets are served, where that is how peers prove themselves."""
+    is_shared: bool = False
+    """True where several clients may come in, so that a record has to name the address of each."""
     given_port: int = 0
     """The port that sandboxes dial where it is not the local port of the socket."""
 
@@ -44,6 +46,15 @@ class Listener:
     def port(self) -> int:
         """The port that sandboxes dial."""
         return self.given_port or int(self.sock.getsockname()[1])
+
+
+def peer_address(sock: socket.socket) -> str:
+    """Return the IP address of the client; empty if it has left already."""
+    try:
+        found = sock.getpeername()
+    except OSError:
+        return ""
+    return str(found[0]) if isinstance(found, tuple) else ""
 
 
 def password_digest(password: str) -> bytes:

@@ -66,5 +66,7 @@ class PendingConnection:
     speaks: SpokenProtocol = ""
     head: RequestHead | None = None
     """The last request head that was read; it shapes the page of a refusal."""
+    peer: str = ""
+    """The address of the client, where several clients share the listener."""
     asked: RequestedDestination | None = None
     """The requested destination, once known; a refusal is recorded with it."""

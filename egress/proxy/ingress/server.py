@@ -26,7 +26,7 @@ from egress.proxy.ingress.admission import ConnectionAdmission
 from egress.proxy.ingress.authentication import PasswordGuard
 from egress.proxy.ingress.client_stream import READ_SIZE, ClientStream
 from egress.proxy.ingress.limits import IngressLimits
-from egress.proxy.ingress.listener import Listener, check_listener
+from egress.proxy.ingress.listener import Listener, check_listener, peer_address
 from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection
 from egress.proxy.ingress.ports import IngressEngine, Lanes
 from egress.proxy.ingress.refusal_response import refusal_page, send_refusal
@@ -130,7 +130,7 @@ class IngressServer:
     def _turn_away(self, listener: Listener, sock: socket.socket) -> None:
         """Refuse a connection beyond the limit without reading or waiting: floods end here."""
         refused = IngressRefusal("limit.connections")
-        connection = self._record(listener, refused)
+        connection = self._record(listener, refused, peer=peer_address(sock) if listener.is_shared else "")
         if listener.kind == "proxy":
             with contextlib.suppress(OSError):
                 sock.send(refusal_page(refused, connection))
@@ -144,6 +144,8 @@ class IngressServer:
         engine = self._engine
         identity, started = self._identity(listener), engine.clock.monotonic()
         pending = PendingConnection(engine.new_id(), listener, identity, client, self._bounds, started)
+        if listener.is_shared:
+            pending.peer = peer_address(sock)
         try:
             refused = await self._guarded(pending, sock)
             if refused is None:
@@ -176,7 +178,11 @@ class IngressServer:
         return known.identity if known else Identity(listener.sandbox)
 
     def _record(
-        self, listener: Listener, refused: IngressRefusal, pending: PendingConnection | None = None
+        self,
+        listener: Listener,
+        refused: IngressRefusal,
+        pending: PendingConnection | None = None,
+        peer: str = "",
     ) -> str:
         """Record a refusal, and return the id of the connection."""
         asked = pending.asked if pending else None
@@ -186,6 +192,7 @@ class IngressServer:
             RefusalFacts(
                 identity=pending.identity if pending else self._identity(listener),
                 listener=listener.name,
+                peer=pending.peer if pending else peer,
                 entry=asked.entry if asked else refused.entry,
                 host=asked.host if asked else refused.host,
                 port=asked.port if asked else refused.port,

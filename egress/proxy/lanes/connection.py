@@ -38,6 +38,8 @@ class AdmittedConnection:
     """None on clear text."""
     started: float = 0.0
     """Monotonic seconds at which the connection was accepted."""
+    peer: str = ""
+    """The address of the client, where several clients share the listener."""
 
 
 def refusal_facts(connection: AdmittedConnection, code: str) -> RefusalFacts:
@@ -46,6 +48,7 @@ def refusal_facts(connection: AdmittedConnection, code: str) -> RefusalFacts:
     return RefusalFacts(
         identity=connection.identity,
         listener=connection.listener,
+        peer=connection.peer,
         entry=connection.entry,
         host=to.host,
         port=to.port,

@@ -202,6 +202,7 @@ class RelayServices:
                 upstream_tls=route.tls_version,
                 alpn=self.alpn,
                 upstream_alpn=route.alpn,
+                peer=admitted.peer,
             )
         return route.way
 

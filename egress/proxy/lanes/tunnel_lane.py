@@ -345,6 +345,7 @@ def _tunnel_facts(end: TunnelEnd) -> TunnelFacts:
     return TunnelFacts(
         identity=admitted.identity,
         listener=admitted.listener,
+        peer=admitted.peer,
         entry=admitted.entry,
         connection=admitted.id,
         request=admitted.id,

@@ -48,8 +48,10 @@ class Served:
         self.udp_address = self.udp.getsockname()
         self.tcp_address = self.tcp.getsockname()
 
-    def _note(self, identity: Identity, name: str, code: str, decision: HostDecision | None) -> None:
-        assert identity == WHO
+    def _note(
+        self, identity: Identity, name: str, code: str, decision: HostDecision | None, peer: str
+    ) -> None:
+        assert (identity, peer) == (WHO, "127.0.0.1")
         self.refused.append((name, code))
 
     async def __aenter__(self) -> Self:

@@ -125,6 +125,7 @@ async def test_who_is_served_follows_from_the_settings(
     await house.listening("127.0.0.1:0", **more).open()
     (listener,) = house.door.listeners
     assert (listener.authentication, listener.password) == (how, password)
+    assert listener.is_shared is (how != "owner-uid")
 
 
 async def test_what_was_taken_away_comes_back_at_the_same_port(house: House) -> None:
@@ -214,6 +215,7 @@ async def test_a_transparent_listener_stands_on_every_port_of_the_rules(house: H
     assert listening.transparent == (ListenAddress("127.0.0.2", one), ListenAddress("127.0.0.2", two))
     kinds = [(item.kind, item.authentication) for item in house.door.listeners]
     assert kinds == [("proxy", "network"), ("transparent", "network"), ("transparent", "network")]
+    assert all(item.is_shared for item in house.door.listeners)
 
 
 async def test_listeners_follow_the_ports_of_new_rules(house: House) -> None:

@@ -72,6 +72,22 @@ async def test_another_user_is_refused(step: IngressFixture) -> None:
     assert step.arrivals == []
 
 
+async def test_clients_that_share_a_listener_are_told_apart_by_their_addresses(step: IngressFixture) -> None:
+    address = await step.door.open(replace(loopback(), authentication="network", is_shared=True))
+    await ask(address, TUNNEL + real(API))
+    await ask(address, connect("evil.example:443"))
+    assert [each.peer for each in step.full.arrivals] == ["127.0.0.1"]
+    assert [each.peer for each in step.house.audit.refusals] == ["127.0.0.1"]
+
+
+async def test_a_client_with_a_listener_of_its_own_is_not_named_by_address(step: IngressFixture) -> None:
+    address = await step.door.open(loopback())
+    await ask(address, TUNNEL + real(API))
+    await ask(address, connect("evil.example:443"))
+    assert [each.peer for each in step.full.arrivals] == [""]
+    assert [each.peer for each in step.house.audit.refusals] == [""]
+
+
 async def test_a_refused_client_reads_the_whole_answer(step: IngressFixture) -> None:
     """Also one that sends more than is read of it."""
     address = await step.door.open(loopback())

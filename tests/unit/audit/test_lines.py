@@ -16,7 +16,7 @@ from egress.audit.files import Pruning
 from egress.audit.lines import EVENTS
 from egress.exchange import ExchangeRecord
 from egress.types import Identity, Place, RuleRef, Slot
-from tests.unit.audit.sample import DENIED, FACTS, NAME, OPENING, RECORD, RULE, TUNNEL
+from tests.unit.audit.sample import DENIED, FACTS, NAME, OPENING, RECORD, RULE, TUNNEL, WAY
 
 
 def body(text: str) -> dict[str, object]:
@@ -84,6 +84,19 @@ def test_two_secrets_and_two_slots_are_told_apart() -> None:
     told = body(lines.exchange(replace(RECORD, injected=both, scrubbed=(("a", 1), ("b", 2))), FACTS))
     assert told["injected"] == [{"secret": "a", "slot": "query:key"}, {"secret": "b", "slot": "basic"}]
     assert told["scrubbed"] == {"a": 1, "b": 2}
+
+
+def test_a_client_is_named_by_its_address_where_several_share_a_listener() -> None:
+    peer = "10.244.0.17"
+    shared = ExchangeFacts(replace(WAY, peer=peer), "c-17-3")
+    assert body(lines.exchange(DENIED, shared))["peer"] == peer
+    assert body(lines.refusal(replace(NAME, peer=peer)))["peer"] == peer
+    assert body(lines.tunnel(replace(TUNNEL, peer=peer)))["peer"] == peer
+
+
+def test_a_client_that_has_its_listener_to_itself_is_named_by_its_sandbox_alone() -> None:
+    for line in (lines.exchange(DENIED, FACTS), lines.refusal(NAME), lines.tunnel(TUNNEL)):
+        assert "peer" not in body(line)
 
 
 def test_a_long_path_is_cut_and_marked() -> None:
