@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from h2 import connection as h2_connection
 from h2 import events
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -18,6 +19,10 @@ from h2.settings import SettingCodes, Settings
 
 from egress.relay.limits import MIN_WINDOW_BYTES
 from egress.types import Headers
+
+# The library formats every frame for a trace line that nobody reads, and writes the whole payload in hex
+# for it: up to a quarter of the time of a transfer. `object.__repr__` names the frame without its payload.
+h2_connection.repr = object.__repr__  # type: ignore[attr-defined]
 
 MAX_STREAMS: Final = 100
 STREAM_WINDOW_BYTES: Final = 1024 * 1024

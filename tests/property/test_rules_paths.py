@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from egress.rules.compile.overlap import path_covers, paths_may_meet, rule_covers, rules_may_meet
+from egress.rules.compile.rule_index import RuleIndex
 from egress.rules.decide import paths
 from egress.rules.decide.entry import Rule
 from egress.rules.decide.globs import GlobError, PathGlob, ValueGlob, path_glob
@@ -331,3 +332,27 @@ def test_the_candidates_of_a_host_are_the_patterns_that_match_it(name: str) -> N
     suffixes = {".".join(name.split(".")[n:]) for n in range(name.count(".") + 1)}
     every = {HostPattern(stars, suffix) for stars in (0, 1, 2) for suffix in suffixes}
     assert set(found) == {pattern for pattern in every if pattern.matches(name)}
+
+
+METHODS = st.one_of(st.none(), st.frozensets(st.sampled_from(("GET", "PUT"))))
+
+
+@given(st.lists(st.tuples(METHODS, st.lists(PATTERN, max_size=3)), min_size=1, max_size=6))
+@MANY
+def test_the_index_finds_what_a_comparison_of_every_pair_finds(
+    drawn: list[tuple[frozenset[str] | None, list[str]]],
+) -> None:
+    place = Place("hosts.yaml", 1, 1)
+    rules = [
+        Rule(
+            RuleRef("a.example", f"r{number}", place),
+            Predicates(methods, tuple(read(text) for text in texts) or None),
+        )
+        for number, (methods, texts) in enumerate(drawn)
+    ]
+    index = RuleIndex(rules)
+    for narrow in rules:
+        naive = [
+            wide for wide in rules if wide is not narrow and rule_covers(wide.predicates, narrow.predicates)
+        ]
+        assert list(index.covering(narrow)) == naive

@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 
 from egress.errors import EgressError
 from egress.rules.compile.load import LoadResult
+from egress.rules.decide.decision import prepare_routes
 from egress.rules.decide.policy import Policy
 from egress.types import Finding, Severity
 
@@ -88,10 +89,17 @@ class RuleReloader:
             await self._told(outcome, why)
             return outcome
 
+    def _read_prepared(self) -> LoadResult:
+        """Read the rules, and compile what their first requests would otherwise wait for."""
+        loaded = self._read()
+        if loaded.policy is not None:
+            prepare_routes(loaded.policy)
+        return loaded
+
     async def _reload(self) -> ReloadOutcome:
         now = self._rules.policy.digest
         try:
-            loaded = await asyncio.to_thread(self._read)
+            loaded = await asyncio.to_thread(self._read_prepared)
         except EgressError as error:
             return ReloadOutcome("refused", now, error.message, error.hint)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, the last good rules stay

@@ -42,6 +42,7 @@ from egress.proxy.process.start_values import ReadyReport, StartValues, watched_
 from egress.proxy.process.wiring import ProxyParts, open_audit, password_of, wire_proxy
 from egress.proxy.settings import unknown_variables
 from egress.rules.compile.load import LoadResult
+from egress.rules.decide.decision import prepare_routes
 from egress.scrub import Needles
 
 _log = structlog.get_logger(__name__)
@@ -128,6 +129,7 @@ class ProxyServer:
         )
         service = ControlService(engine, parts.door, listening, process, sandboxes)
         handover = None if sandboxes is None else self._handover(sandboxes)
+        prepare_routes(engine.policy)
         try:
             # Recorded before anything can be asked for.
             engine.audit.event(

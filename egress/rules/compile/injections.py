@@ -154,7 +154,7 @@ def check_injections(
     `unsound` holds names of secrets that already have findings.
     """
     _check_entry_can_inject(entry, report)
-    ids = [rule.ref.id for rule in entry.allow]
+    ids = {rule.ref.id: None for rule in entry.allow}
     for item in entry.inject:
         for name in sorted(item.rules or ()):
             if name not in ids:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from egress.rules.compile.overlap import rule_covers
+from egress.rules.compile.rule_index import RuleIndex
 from egress.rules.decide.entry import Entry, Rule
 from egress.rules.decide.plan import denies_everything
 from egress.rules.decide.policy import Policy
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
 
 EXPIRY_WARNING_SECONDS = 14 * 86400
+MAX_COMPARED_PATHS = 10_000
+"""Pairs of paths that are compared to tell which of two rules is the wider one."""
 
 
 def lint(policy: Policy, report: Report, now: int | None, *, is_whole: bool = True) -> None:
@@ -82,28 +84,35 @@ def _suffixes() -> PublicSuffixList:
 
 def _rules_that_never_act(policy: Policy, entry: Entry, report: Report) -> None:
     # A deny wins, so an allow below a deny that is at least as wide can never act.
-    denies = list(_denies_for(policy, entry))
+    denies = RuleIndex(filter(_is_without_doubt, _denies_for(policy, entry)))
     for rule in entry.allow:
-        for deny in denies:
-            if _is_without_doubt(deny) and rule_covers(deny.predicates, rule.predicates):
-                report.warning(
-                    rule.ref.place,
-                    f"{rule.ref} can never allow anything: {deny.ref} denies all of it (at {deny.ref.place})",
-                    "remove the allow rule or the deny rule",
-                    is_idle=True,
-                )
-                break
+        deny = next(denies.covering(rule), None)
+        if deny is not None:
+            report.warning(
+                rule.ref.place,
+                f"{rule.ref} can never allow anything: {deny.ref} denies all of it (at {deny.ref.place})",
+                "remove the allow rule or the deny rule",
+                is_idle=True,
+            )
     # Rules with effects of their own are needed even if a wider rule allows the same requests.
     named = _named_elsewhere(policy, entry)
-    for one, other in combinations(entry.allow, 2):
-        for wide, narrow in ((one, other), (other, one)):
-            if narrow.ref.id not in named:
-                _shadowed(wide, narrow, report)
-    for one, other in combinations(entry.deny, 2):
-        if _is_without_doubt(one) and rule_covers(one.predicates, other.predicates):
+    allows = RuleIndex(entry.allow)
+    for rule in entry.allow:
+        if rule.ref.id not in named:
+            _shadowed(rule, allows, report)
+    _denies_that_add_nothing(entry, report)
+
+
+def _denies_that_add_nothing(entry: Entry, report: Report) -> None:
+    denies = RuleIndex(filter(_is_without_doubt, entry.deny))
+    earlier: set[int] = set()
+    for rule in entry.deny:
+        wide = next((each for each in denies.covering(rule) if id(each) in earlier), None)
+        earlier.add(id(rule))
+        if wide is not None:
             report.warning(
-                other.ref.place,
-                f"the deny {other.ref} adds nothing to {one.ref} (at {one.ref.place})",
+                rule.ref.place,
+                f"the deny {rule.ref} adds nothing to {wide.ref} (at {wide.ref.place})",
                 "remove it",
                 is_idle=True,
             )
@@ -117,25 +126,29 @@ def _named_elsewhere(policy: Policy, entry: Entry) -> set[str]:
     return named
 
 
-def _shadowed(wide: Rule, narrow: Rule, report: Report) -> None:
+def _shadowed(narrow: Rule, allows: RuleIndex, report: Report) -> None:
     """Warn about a rule that adds neither requests nor effects to a wider rule."""
-    adds = (
-        narrow.handling != wide.handling
-        or wide.expires is not None
-        or (narrow.predicates.websocket and not wide.predicates.websocket)
-        or (narrow.predicates.encoded_slash and not wide.predicates.encoded_slash)
-    )
-    if (
-        not adds
-        and rule_covers(wide.predicates, narrow.predicates)
-        and not rule_covers(narrow.predicates, wide.predicates)
-    ):
-        report.warning(
-            narrow.ref.place,
-            f"the rule {narrow.ref} adds nothing: {wide.ref} allows all of it (at {wide.ref.place})",
-            "narrow the wider rule, or remove this one",
-            is_idle=True,
+    for wide in allows.covering(narrow):
+        adds = (
+            narrow.handling != wide.handling
+            or wide.expires is not None
+            or (narrow.predicates.websocket and not wide.predicates.websocket)
+            or (narrow.predicates.encoded_slash and not wide.predicates.encoded_slash)
         )
+        if not adds and not _may_cover(narrow, wide):
+            report.warning(
+                narrow.ref.place,
+                f"the rule {narrow.ref} adds nothing: {wide.ref} allows all of it (at {wide.ref.place})",
+                "narrow the wider rule, or remove this one",
+                is_idle=True,
+            )
+            return
+
+
+def _may_cover(narrow: Rule, wide: Rule) -> bool:
+    """Tell whether two rules may cover each other; then neither is called the one to remove."""
+    paths = [len(rule.predicates.paths or ()) for rule in (narrow, wide)]
+    return paths[0] * paths[1] > MAX_COMPARED_PATHS or rule_covers(narrow.predicates, wide.predicates)
 
 
 def _is_without_doubt(deny: Rule) -> bool:

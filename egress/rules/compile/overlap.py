@@ -24,13 +24,18 @@ def rules_may_meet(one: Predicates, other: Predicates) -> bool:
 
 def rule_covers(one: Predicates, other: Predicates) -> bool:
     """Report whether every request that fits `other` fits `one`, judged by methods and paths."""
-    if one.looks_inside or (
-        one.methods is not None and (other.methods is None or not other.methods <= one.methods)
-    ):
+    if not values_cover(one, other):
         return False
     if one.paths is None:
         return True
     return other.paths is not None and all(any(path_covers(a, b) for a in one.paths) for b in other.paths)
+
+
+def values_cover(one: Predicates, other: Predicates) -> bool:
+    """Report whether `one` covers `other` in all but its paths."""
+    if one.looks_inside:
+        return False
+    return one.methods is None or (other.methods is not None and other.methods <= one.methods)
 
 
 def paths_may_meet(one: PathGlob, other: PathGlob) -> bool:
@@ -48,7 +53,7 @@ def paths_may_meet(one: PathGlob, other: PathGlob) -> bool:
 
 def path_covers(one: PathGlob, other: PathGlob) -> bool:
     """Report whether every path that `other` matches is matched by `one`; a no may be wrong."""
-    return _fits(_runs(one.segments), other.segments, _segment_covers)
+    return _fits(_runs(one.segments), other.segments, segment_covers)
 
 
 # A path is a sequence of segments, with `**` for a run of any; a segment is a sequence of characters, with
@@ -100,7 +105,7 @@ def _either(goes_with: Callable[[str, str], bool], one: str, other: str) -> bool
     return goes_with(one, other) or goes_with(other, one)
 
 
-def _segment_covers(one: str, other: str) -> bool:
+def segment_covers(one: str, other: str) -> bool:
     """Report whether `one` matches all of `other`; a wildcard of `other` counts as an ordinary character."""
     if other == "**":
         return False

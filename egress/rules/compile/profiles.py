@@ -39,6 +39,7 @@ def _narrowing(
     if model.rules == []:
         at.error("`rules` is empty", "remove `rules`, or remove the host from the profile")
     narrowed: dict[str, set[str]] = {}
+    ids = {key: {rule.ref.id: None for rule in entries[key].allow} for key in model.hosts if key in entries}
     for number, text in enumerate(model.rules or ()):
         key, mark, name = text.rpartition("#")
         here = at / number
@@ -47,9 +48,8 @@ def _narrowing(
         elif key not in model.hosts:
             here.error(f"the entry {quoted(key)} is not in this profile", "add it to `hosts` of the profile")
         elif key in entries:
-            ids = [rule.ref.id for rule in entries[key].allow]
-            if name not in ids and key not in unsound:
-                here.error(f"the entry {key} has no allow rule {quoted(name)}", did_you_mean(name, ids))
+            if name not in ids[key] and key not in unsound:
+                here.error(f"the entry {key} has no allow rule {quoted(name)}", did_you_mean(name, ids[key]))
             # Narrowed by an unknown id as well: after a mistake the profile must not keep the whole entry.
             narrowed.setdefault(key, set()).add(name)
     return {key: frozenset(ids) for key, ids in narrowed.items()}

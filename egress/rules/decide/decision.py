@@ -26,6 +26,8 @@ from egress.types import Decision, Effects, Head, HostDecision, Identity, Limit,
 
 # A full cache of routes is dropped as a whole: simple, and a sandbox cannot grow it further.
 _MAX_ROUTES = 4096
+MIN_PREPARED_RULES = 32
+"""Rules of a host above which its gates are compiled ahead of its first request."""
 _STANDARD_METHODS = frozenset(
     {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE"}
 )
@@ -131,6 +133,18 @@ def route_of(policy: Policy, host: str) -> HostRoute:
             policy.routes.clear()
         policy.routes[host] = route
     return route
+
+
+def prepare_routes(policy: Policy) -> None:
+    """Compile the gates of entries with many rules, which a first request would have to wait for.
+
+    To be called, outside of the event loop, before the policy is in force.
+    """
+    hosts = {f"x.{key.suffix}" if key.stars else key.suffix: entry for key, entry in policy.entries.items()}
+    hosts |= {str(item.network.network_address): item.entry for item in policy.networks}
+    for host, entry in hosts.items():
+        if len(entry.allow) + len(entry.deny) + len(policy.deny) >= MIN_PREPARED_RULES:
+            _find_route(policy, host).prepare()
 
 
 def matching_entries(policy: Policy, host: str) -> list[Entry]:

@@ -11,7 +11,7 @@ The number of plans of a route is bounded by the methods its rules name, plus on
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from egress.rules.decide.entry import Entry, Handling, Rule, ScopedInjection
 from egress.rules.decide.globs import deny_fits_any_reading
@@ -64,14 +64,15 @@ class AllowGate:
 class DenyGate:
     """Finds the deny that applies to a path, if any."""
 
-    __slots__ = ("_everywhere", "_on_paths", "_regex", "rules")
+    __slots__ = ("_everywhere", "_expressions", "_on_paths", "_regex", "_which", "rules")
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
         self._everywhere = tuple(rule for rule in rules if rule.predicates.paths is None)
         self._on_paths = tuple(rule for rule in rules if rule.predicates.paths is not None)
-        expressions = [_deny_expression(rule.predicates) for rule in self._on_paths]
-        self._regex = _deny_regex("|".join(expressions)) if expressions else None
+        self._expressions = [_deny_expression(rule.predicates) for rule in self._on_paths]
+        self._regex = _deny_regex("|".join(self._expressions)) if self._expressions else None
+        self._which: re.Pattern[str] | None = None
 
     def first(self, loose: Sequence[str], query: str, head: Head) -> Rule | None:
         """Return the first deny that applies; `loose` holds the readings on which paths are matched."""
@@ -85,10 +86,29 @@ class DenyGate:
             "%2F" not in loose[0] and not any(self._regex.match(reading) for reading in loose)
         ):
             return None
-        for rule in self._on_paths:
-            if deny_path_fits(rule.predicates, loose) and _deny_applies(rule, query, head):
+        for rule in self._fitting(loose):
+            if _deny_applies(rule, query, head):
                 return rule
         return None
+
+    def which(self) -> re.Pattern[str]:
+        """Return the expression that tells which denies fit; it is made for the first path that one fits."""
+        # An expression for each rule would be compiled again and again: `re` keeps only 512 of them.
+        if self._which is None:
+            self._which = _deny_regex(_grouped(self._expressions))
+        return self._which
+
+    def _fitting(self, loose: Sequence[str]) -> Iterator[Rule]:
+        """Yield the denies that fit a reading of the path, in their order."""
+        matches = [match for reading in loose if (match := self.which().match(reading)) is not None]
+        fits = [any(groups) for groups in zip(*(_set_groups(match) for match in matches), strict=True)]
+        is_ambiguous = "%2F" in loose[0]
+        for rule, is_fit in zip(self._on_paths, fits, strict=True):
+            if is_fit or (
+                is_ambiguous
+                and any(deny_fits_any_reading(glob, loose[0]) for glob in rule.predicates.paths or ())
+            ):
+                yield rule
 
 
 class MethodPlan:
@@ -140,6 +160,11 @@ class HostRoute:
     def is_odd_case(self, method: str) -> bool:
         """Report whether the method matches a method of the rules only if case is ignored."""
         return method not in self._methods and method.upper() in self._odd_cases
+
+    def prepare(self) -> None:
+        """Make all plans now."""
+        for method in (*self._methods, ""):
+            self.plan(method).deny.which()
 
     def plan(self, method: str) -> MethodPlan:
         # Methods that no rule names share the plan of the empty name, so a client cannot add plans.
@@ -241,9 +266,17 @@ def _fitting_regex(candidates: Sequence[Predicates]) -> re.Pattern[str] | None:
     """Build one expression with a group per rule, set exactly if the rule fits the whole path."""
     if not candidates:
         return None
-    expressions = [_allow_expression(predicates) for predicates in candidates]
     # A rule with `paths: []` fits nothing: its group can never be set.
-    return re.compile("".join(f"(?:(?={expression or '(?!)'})())?" for expression in expressions))
+    return re.compile(_grouped([_allow_expression(predicates) or "(?!)" for predicates in candidates]))
+
+
+def _set_groups(match: re.Match[str]) -> list[bool]:
+    return [group is not None for group in match.groups()]
+
+
+def _grouped(expressions: Sequence[str]) -> str:
+    """Join expressions to one that always matches, with a group for each that is set where it fits."""
+    return "".join(f"(?:(?={expression})())?" for expression in expressions)
 
 
 def _allow_expression(predicates: Predicates) -> str | None:

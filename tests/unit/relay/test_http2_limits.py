@@ -7,6 +7,7 @@ from h2 import events
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
+from hyperframe.frame import Frame
 
 from egress.relay import http2_limits
 from egress.relay.http2_limits import (
@@ -138,3 +139,23 @@ def test_a_read_that_is_none_is_a_fault_of_the_protocol() -> None:
 
 def test_fields_are_the_bytes_that_they_were() -> None:
     assert encode_headers((("x", "\xe9\xff"),)) == [(b"x", b"\xe9\xff")]
+
+
+def test_no_frame_is_formatted_for_a_log_line_that_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    formatted: list[Frame] = []
+
+    def format_body(frame: Frame) -> str:
+        formatted.append(frame)
+        return ""
+
+    monkeypatch.setattr(Frame, "_body_repr", format_body)
+    client, server = new_connection(client_side=True), new_connection(client_side=False)
+    start_connection(client)
+    start_connection(server)
+    stream = client.get_next_available_stream_id()
+    head = [(":method", "POST"), (":scheme", "https"), (":authority", "a.example"), (":path", "/")]
+    client.send_headers(stream, head)
+    client.send_data(stream, b"x" * 1000, end_stream=True)
+    found = read_events(server, Http2Counters(), client.data_to_send())
+    assert any(isinstance(event, events.DataReceived) for event in found)
+    assert formatted == []

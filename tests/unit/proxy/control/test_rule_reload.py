@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable
 
@@ -12,7 +13,9 @@ from egress.errors import UnreadableError
 from egress.policy.trust import UntrustedError
 from egress.proxy.control.rule_reload import ReloadOutcome, RuleReloader
 from egress.rules.compile.load import LoadResult, RuleText, load
+from egress.rules.decide.decision import decide
 from egress.rules.decide.policy import Policy
+from egress.types import Head, Identity
 
 OLD = "version: 1\nhosts:\n  old.example.com: {}\n"
 NEW = "version: 1\nhosts:\n  new.example.com: {}\n"
@@ -148,3 +151,26 @@ async def test_who_gives_up_does_not_take_the_reload_away() -> None:
     release.set()
     assert (await patient).result == "loaded"
     assert len(rules.swaps) == len(told.outcomes) == 1
+
+
+async def test_a_host_with_many_rules_is_compiled_before_its_first_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request must not wait, with all others, until hundreds of patterns are compiled."""
+    many = "".join(f"      - {{id: r{n}, methods: [GET, PUT], paths: ['/a/{n}/*']}}\n" for n in range(40))
+    text = f"version: 1\nhosts:\n  a.example:\n    allow:\n{many}    deny: [{{id: no, paths: [/a/3/b]}}]\n"
+    reloading, rules, _ = reloader(lambda: loaded(text))
+    await reloading.reload("asked")
+    # The twin: nothing is ready without a reload.
+    fresh = policy(text.replace("a.example", "b.example"))
+
+    def compiled(*_: object) -> None:
+        raise AssertionError("compiled in the event loop")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(re, "compile", compiled)
+        for method, path, allowed in [("GET", "/a/7/x", 1), ("PUT", "/a/3/b", 0), ("POST", "/a/7/x", 0)]:
+            head = Head(method, "https", "a.example", 443, path, ())
+            assert decide(rules.policy, Identity("box"), head, 0).allowed is bool(allowed)
+        with pytest.raises(AssertionError):
+            decide(fresh, Identity("box"), Head("GET", "https", "b.example", 443, "/a/7/x", ()), 0)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from egress.rules.compile import lint, rule_index
 from egress.types import Severity
 from tests.unit.rules.rule_samples import errors, loaded, warnings
 
@@ -160,3 +163,45 @@ def test_a_secret_that_is_injected_nowhere() -> None:
 def test_a_secret_of_a_wrong_entry_is_not_called_unused() -> None:
     result = loaded(SECRET + "hosts: {a.example.org: {allow: [], inject: [{bearer: s}], denny: []}}\n")
     assert [finding.severity for finding in result.findings] == [Severity.ERROR]
+
+
+SHAPES = (
+    "paths: [/v1/things/{n}/x]",
+    "paths: ['/a/*/x{n}/**']",
+    "paths: ['/x{n}*']",
+    "paths: ['/**/x{n}']",
+    "paths: ['/a/**/x{n}*']",
+    "paths: ['/v1/**']",
+    "paths: [/v1/things]",
+    "methods: [GET]",
+)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["allow", "deny"])
+def test_many_rules_on_one_host_are_not_compared_pair_by_pair(
+    shape: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reload of thousands of rules took minutes of the interpreter."""
+    compared = 0
+
+    def counted(function: Callable[..., bool]) -> Callable[..., bool]:
+        def call(*arguments: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return function(*arguments)
+
+        return call
+
+    for module in (lint, rule_index):
+        for name in ("rule_covers", "path_covers", "segment_covers", "values_cover"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, counted(getattr(module, name)))
+    count = 500
+    rules = [f"id: r{n}, {shape.format(n=n)}" for n in range(count)]
+    text = (
+        entry(*rules) if kind == "allow" else entry("id: a", deny=", ".join(f"{{{rule}}}" for rule in rules))
+    )
+    assert loaded(text).policy is not None
+    # Every pair would be a quarter of a million.
+    assert 0 < compared < 150 * count
