@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from egress.audit.chain import Chain, Keys
 from egress.audit.clock import format_timestamp
 from egress.audit.encode import body
-from egress.audit.fields import about_fields
-from egress.audit.schema import LINE_SECTIONS, LogLine
+from egress.audit.fields import LogLine, about_fields
+from egress.audit.schema import LINE_SECTIONS
 
 KEY = bytes(range(32))
 MOMENT = 1_772_357_400_000_123_000

@@ -14,8 +14,8 @@ from functools import lru_cache
 import msgspec
 from msgspec import inspect
 
-from egress.audit.fields import CUT_MARK, FACT_KEY
-from egress.audit.schema import LINE_KINDS, LogLine
+from egress.audit.fields import CUT_MARK, FACT_KEY, LogLine
+from egress.audit.schema import LINE_KINDS
 
 _ENCODER = msgspec.json.Encoder()
 _DECODERS = {kind: msgspec.json.Decoder(kind) for kind in LINE_KINDS.values()}

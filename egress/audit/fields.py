@@ -6,7 +6,7 @@ reading. The lines themselves are in `schema`.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, get_type_hints
+from typing import Annotated, ClassVar, Final, get_type_hints
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -56,6 +56,14 @@ def about_fields(kind: type[Struct]) -> dict[str, Meta]:
         name: next(meta for meta in hints[name].__metadata__ if isinstance(meta, Meta) and meta.description)
         for name in kind.__struct_fields__
     }
+
+
+class LogLine(Struct, kw_only=True, gc=False, tag_field="event"):
+    """A kind of line: the fields between the time and the MAC."""
+
+    # Every field below has a default: a line of an older version may lack it, and still has to be read.
+    examples: ClassVar[dict[str, object]] = {}
+    """Values of the example in the reference, where those of the fields do not fit together."""
 
 
 Name = Annotated[str, text(MAX_NAME)]

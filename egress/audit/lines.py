@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 
 from msgspec import UNSET, UnsetType
 
-from egress.audit import schema
+from egress.audit import log_events, schema
 from egress.audit.encode import body, cut, escaped
 from egress.audit.facts import ConnectionFacts, ExchangeFacts, Intent, RefusalFacts, TunnelFacts
 from egress.audit.fields import MAX_ID, MAX_NAME, MAX_PATH, MAX_RULE, MAX_SECRETS, Injected, about_fields
@@ -189,7 +189,7 @@ def gap(
     first, last = missing or (None, None)
     size, digest = fragment
     return body(
-        schema.GapLine(
+        log_events.GapLine(
             kind=kind,
             first=first,
             last=last,
@@ -203,13 +203,13 @@ def gap(
 
 def rotated(file: str, previous: str) -> str:
     """The first line of a further file; it names the file before and carries its last MAC."""
-    return body(schema.RotatedLine(file=file, previous=previous))
+    return body(log_events.RotatedLine(file=file, previous=previous))
 
 
 def pruned(value: Pruning, at: str) -> str:
     """Old files were deleted; `at` is when."""
     return body(
-        schema.PrunedLine(
+        log_events.PrunedLine(
             by=value.by,
             at=at,
             files=value.files,
@@ -222,12 +222,12 @@ def pruned(value: Pruning, at: str) -> str:
 
 def dropped(count: int) -> str:
     """Lines that were not written because there was no room for them."""
-    return body(schema.DroppedLine(count=count))
+    return body(log_events.DroppedLine(count=count))
 
 
 def resumed(reason: str, stopped: str, milliseconds: int) -> str:
     """The log can be written again."""
-    return body(schema.ResumedLine(reason=reason, stopped=stopped, milliseconds=milliseconds))
+    return body(log_events.ResumedLine(reason=reason, stopped=stopped, milliseconds=milliseconds))
 
 
 # Parts that come back in line after line are cut once, and kept -----------------------------------

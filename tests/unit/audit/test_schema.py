@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egress.audit import EVENTS
-from egress.audit.fields import MAX_FACTS
-from egress.audit.schema import LINE_KINDS, LINE_SECTIONS, ExchangeLine, LogLine
+from egress.audit.fields import MAX_FACTS, LogLine
+from egress.audit.schema import LINE_KINDS, LINE_SECTIONS, ExchangeLine
 
 FACTS = st.dictionaries(
     st.from_regex(r"[a-z][a-z0-9_.]{0,63}", fullmatch=True),
