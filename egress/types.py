@@ -298,6 +298,8 @@ class Effects:
     """Needs and limits of an allowed request, over all the rules that allowed it."""
 
     needs: tuple[Injection, ...] = ()
+    strips: tuple[Slot, ...] = ()
+    """Slots that are emptied before a credential is written."""
     limits: tuple[Limit, ...] = ()
     scrub: Scrub = Scrub.MASK
     redirects: Redirects = Redirects.PASS

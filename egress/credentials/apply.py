@@ -1,10 +1,10 @@
 """Apply all credentials of a decision to a request head.
 
 Theory of operation. Placeholders come first, on the head as the sandbox sent it: a placeholder in a wrong
-place is an attempt to carry it out, even if an injection would have removed it. Then each injection clears
-its slot, in every spelling and occurrence, and writes a single value. The slots of a request are disjoint;
-the rules ensure that, and it is checked again here. The needs are sorted, so neither the outcome nor a byte
-of the head depends on the order of the rules.
+place is an attempt to carry it out, even if an injection would have removed it. Then the stripped slots are
+emptied. Then each injection clears its slot, in every spelling and occurrence, and writes a single value. The
+slots of a request are disjoint; the rules ensure that, and it is checked again here. The needs are sorted, so
+neither the outcome nor a byte of the head depends on the order of the rules.
 
 Only this module of the package reveals secrets.
 """
@@ -23,6 +23,7 @@ from egress.credentials.placeholder_search import NO_PLACEHOLDERS, Placeholders
 from egress.credentials.placeholder_swap import swap_placeholders
 from egress.credentials.query import write_query
 from egress.credentials.result import AppliedHead, CredentialedHead, CredentialRefusal, HeadEdit
+from egress.credentials.strip import strip_slots
 from egress.types import (
     Head,
     Headers,
@@ -46,10 +47,11 @@ def apply_credentials(
     secrets: Mapping[str, Secret],
     placeholders: Placeholders = NO_PLACEHOLDERS,
     *,
+    strips: Sequence[Slot] = (),
     misplaced_pass: bool = False,
     closing: Callable[[Headers], Headers] | None = None,
 ) -> AppliedHead | CredentialRefusal:
-    """Write the needed credentials into a request head.
+    """Write the needed credentials into a request head, after emptying the slots of `strips`.
 
     `placeholders` are all placeholders of the sandbox, not only those this request may use. An injection
     always needs its secret, a placeholder only if it occurs. `closing` edits the fields last. Total: no head
@@ -67,7 +69,12 @@ def apply_credentials(
         if isinstance(swapped, CredentialRefusal):
             return swapped
         edit, written = swapped
-        target, headers = edit.target, edit.headers
+        # A head without a swap is sent as it came: the search has split and joined it.
+        target, headers = (edit.target, edit.headers) if written else (target, headers)
+    emptied = strip_slots(target, headers, strips)
+    if isinstance(emptied, CredentialRefusal):
+        return emptied
+    target, headers = emptied.target, emptied.headers
     for need in ordered:
         if isinstance(need, InjectPlaceholder):
             continue
@@ -76,13 +83,10 @@ def apply_credentials(
             return outcome
         target, headers, replaced = outcome.target, outcome.headers, replaced or outcome.occupied
         written.append((need.secret, need.slots[0]))
-    if not written:
-        # Send the original head if it got no credential: the search has split and joined it.
-        target, headers = head.target, head.headers
     if closing is not None:
         headers = closing(headers)
     made = _with_fields(CredentialedHead if written else Head, head, target, headers)
-    return AppliedHead(made, tuple(written), replaced)
+    return AppliedHead(made, tuple(written), replaced, emptied.stripped)
 
 
 def _place_in_order(need: Injection) -> tuple[tuple[Slot, ...], str]:
@@ -131,7 +135,7 @@ def _write_value(
 
 
 def _with_fields(kind: type[Head], head: Head, target: str, headers: Headers) -> Head:
-    if kind is Head and headers is head.headers:
+    if kind is Head and headers is head.headers and target == head.target:
         return head
     return kind(head.method, head.scheme, head.host, head.port, target, headers, head.websocket)
 

@@ -25,17 +25,34 @@ def write_cookie(
     slot = Slot("cookie", need.name)
     if not is_cookie_value(value):
         return unfit_for_cookie(need.secret, slot)
-    sent = [cookie for name, line in headers if name == COOKIE_HEADER for cookie in _cookies(line)]
-    name = name_folding.fold_cookie(need.name)
-    kept = [cookie for cookie in sent if name_folding.fold_cookie(cookie_name(cookie)) != name]
-    # Refuse rather than guess which of two cookies the server reads.
-    if any(_has_inner(cookie, name) for cookie in kept):
+    sent = sent_cookies(headers)
+    kept = other_cookies(sent, need.name)
+    if kept is None:
         why = "The cookie follows a `,`, which servers read in different ways."
         return CredentialRefusal("request.malformed", why, need.secret, slot)
     merged = "; ".join([*kept, f"{need.name}={value.decode('ascii')}"])
     return HeadEdit(
         target, (*without_header(headers, COOKIE_HEADER), (COOKIE_HEADER, merged)), len(kept) != len(sent)
     )
+
+
+def sent_cookies(headers: Headers) -> list[str]:
+    """Return the `name=value` pieces of all Cookie headers, in order."""
+    return [
+        cookie
+        for name, line in headers
+        if name == COOKIE_HEADER
+        for piece in line.split(";")
+        if (cookie := piece.strip(_BLANK_CHARS))
+    ]
+
+
+def other_cookies(sent: list[str], name: str) -> list[str] | None:
+    """Return the cookies without those of a name; None if one of them has two readings."""
+    folded = name_folding.fold_cookie(name)
+    kept = [cookie for cookie in sent if name_folding.fold_cookie(cookie_name(cookie)) != folded]
+    # Refuse rather than guess which of two cookies the server reads.
+    return None if any(_has_inner(cookie, folded) for cookie in kept) else kept
 
 
 def cookie_name(cookie: str) -> str:
@@ -53,7 +70,3 @@ def _has_inner(cookie: str, name: str) -> bool:
     return any(
         "=" in inner and name_folding.fold_cookie(cookie_name(inner)) == name for inner in cookie.split(",")
     )
-
-
-def _cookies(line: str) -> list[str]:
-    return [cookie for piece in line.split(";") if (cookie := piece.strip(_BLANK_CHARS))]

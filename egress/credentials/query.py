@@ -23,15 +23,24 @@ def write_query(
         return _unplaceable(need, "The target of the request cannot carry a query parameter.")
     path, _, query = target.partition("?")
     sent = query.split("&") if query else []
-    name = name_folding.fold_parameter(wire_name(need.name))
-    kept = [piece for piece in sent if name_folding.fold_parameter(parameter_name(piece)) != name]
-    # Refuse rather than guess which of two parameters the server reads.
-    if ";" in query and any(
-        name_folding.fold_parameter(inner) == name for piece in kept for inner in _inner_names(piece)
-    ):
+    kept = other_parameters(query, need.name)
+    if kept is None:
         return _unplaceable(need, "The parameter follows a `;`, which servers read in different ways.")
     ours = f"{quote(need.name.encode('utf-8', 'replace'), safe='')}={quote(value, safe='')}"
     return HeadEdit(f"{path}?{'&'.join([*kept, ours])}", headers, len(kept) != len(sent))
+
+
+def other_parameters(query: str, name: str) -> list[str] | None:
+    """Return the pieces of a query without those of a name; None if the query has two readings of it."""
+    folded = name_folding.fold_parameter(wire_name(name))
+    sent = query.split("&") if query else []
+    kept = [piece for piece in sent if name_folding.fold_parameter(parameter_name(piece)) != folded]
+    # Refuse rather than guess which of two parameters the server reads.
+    if ";" in query and any(
+        name_folding.fold_parameter(inner) == folded for piece in kept for inner in _inner_names(piece)
+    ):
+        return None
+    return kept
 
 
 def has_query(target: str) -> bool:

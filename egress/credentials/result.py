@@ -45,13 +45,14 @@ class AppliedHead:
     """A head that is ready to send.
 
     `written` lists secret name and slot for the record. `replaced` says that a value the sandbox itself sent
-    in such a slot was removed; a swapped placeholder does not count. If nothing was changed, `head` is the
-    same object that came in.
+    in such a slot was removed; a swapped placeholder does not count. `stripped` are the other slots that held
+    a value and were emptied. If nothing was changed, `head` is the same object that came in.
     """
 
     head: Head = field(repr=False)
     written: tuple[tuple[str, Slot], ...] = ()
     replaced: bool = False
+    stripped: tuple[Slot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,6 +226,7 @@ class Exchange:
             effects.needs,
             secrets,
             self._placeholders,
+            strips=effects.strips,
             misplaced_pass=effects.misplaced_pass,
             closing=asking_for_plain if self._searches else None,
         )
@@ -235,6 +236,7 @@ class Exchange:
             return self._deny("internal")
         record = self._record
         record.injected, record.replaced, record.is_sent = applied.written, applied.replaced, True
+        record.stripped = applied.stripped
         self._stage = ExchangeStage.SENT
         return SendRequest(applied.head)
 
@@ -396,6 +398,7 @@ class Exchange:
             bytes_up=noted.up,
             bytes_down=noted.down,
             policy=self.policy.digest,
+            facts=noted.facts(sent=sent),
         )
 
     # Inside

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from egress.credentials import CanarySighting
 from egress.errors import CODES
@@ -111,6 +112,9 @@ class CutExchange:
     code: str
 
 
+NO_FACTS: Final[Mapping[str, str | int | bool]] = {}
+
+
 @value_class
 class ExchangeRecord:
     """An exchange as the audit knows it; the sink adds time, sequence and connection facts."""
@@ -139,7 +143,7 @@ class ExchangeRecord:
     bytes_down: int
     policy: str
     """The digest of the policy that decided."""
-    facts: Mapping[str, str | int | bool] = field(default_factory=dict)
+    facts: Mapping[str, str | int | bool] = field(default_factory=lambda: NO_FACTS)
     """Findings for the log: a short text, a number or a boolean by name. Never a secret, a query, a body or a
     header value."""
 
@@ -155,6 +159,8 @@ class RecordBuilder:
     is_sent: bool = False
     injected: tuple[tuple[str, Slot], ...] = ()
     replaced: bool = False
+    stripped: tuple[Slot, ...] = ()
+    """The slots that the rules emptied, where the sandbox had sent a value."""
     found: Counter[str] = field(default_factory=Counter)
     up: int = 0
     down: int = 0
@@ -163,6 +169,13 @@ class RecordBuilder:
         """Note which canary ended it, and return the code."""
         self.rule = seen.rule
         return seen.code
+
+    def facts(self, *, sent: bool) -> Mapping[str, str | int | bool]:
+        """Return the findings for the log; `sent` says whether the head went out."""
+        if not self.stripped or not sent:
+            return NO_FACTS
+        # Names of slots come from the rules; the values that stood there are gone.
+        return {"stripped": ", ".join(str(slot) for slot in self.stripped)}
 
     def close(self, code: str) -> None:
         """Note why the exchange ended. The first reason stays: later ones are its consequences."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from egress.credentials import basic
+from egress.exchange import Destination, Exchange, NeedSecrets, Request, SendRequest
 from egress.policy.bundled_presets import preset_texts
 from egress.rules.compile import presets as preset_files
 from egress.rules.compile import rule_tests
@@ -16,7 +18,8 @@ from egress.rules.decide.decision import decide
 from egress.rules.decide.policy import Policy
 from egress.rules.language.document import Value
 from egress.rules.language.report import Report
-from egress.types import Decision, Head, Identity
+from egress.scrub import Needles
+from egress.types import Decision, Head, Headers, Identity, Secret
 
 NOW = 1_800_000_000
 NAMES = tuple(preset_texts())
@@ -63,6 +66,33 @@ def ask(rules: Policy, request: str, headers: Mapping[str, str] | None = None) -
     url = rule_tests.parse_url(text)
     head = Head(method, url.scheme, url.host, url.port, url.target, tuple((headers or {}).items()))
     return decide(rules, Identity("test"), head, NOW)
+
+
+def sent(rules: Policy, request: str, headers: Mapping[str, str] | None = None) -> Head:
+    """The head of `METHOD URL` as it goes upstream, with `the-real-one` for every secret."""
+    method, _, text = request.partition(" ")
+    url = rule_tests.parse_url(text)
+    destination = Destination(url.scheme, url.host, url.port)
+    fields = (("host", destination.authority), *(headers or {}).items())
+    secrets = {name: Secret(name, b"the-real-one") for name in rules.secrets}
+    needles = Needles.of(secrets.values())
+    exchange = Exchange(rules, Identity("test"), destination, needles=needles)
+    step = exchange.begin(Request(method, url.target, fields), NOW)
+    if isinstance(step, NeedSecrets):
+        step = exchange.provide({name: secrets[name] for name in step.names}, needles)
+    assert isinstance(step, SendRequest), step
+    return step.head
+
+
+def decoded(headers: Headers) -> Headers:
+    """The fields, with Basic credentials in clear."""
+    return tuple((name, basic.read_basic(value) or value) for name, value in headers)
+
+
+def example_arguments(name: str) -> dict[str, object]:
+    """The arguments that a preset needs; those with a default keep it."""
+    head = preset(name).head
+    return {key: head.example[key] for key, it in head.parameters.items() if it.default is None}
 
 
 @dataclass(frozen=True)

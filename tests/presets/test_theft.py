@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
+from egress.rules.compile.credential_slots import credential_slots
 from egress.types import Cookies, Decision, Redirects
-from tests.presets.preset_samples import ask, policy
+from tests.presets.preset_samples import NAMES, ask, decoded, example_arguments, policy, sent
 
 GITHUB = {"write": ["acme/widgets"]}
 GITLAB = {"write": ["acme/widgets"], "api_read": ["*"], "api_write": ["acme%2Fwidgets"]}
@@ -148,19 +149,44 @@ def test_a_prompt_is_bounded_in_size_and_number(name: str, request_line: str) ->
     assert not ask(policy(name, {}), files).allowed
 
 
-@pytest.mark.parametrize(
-    ("name", "request_line", "header"),
-    [
-        ("anthropic", "POST https://api.anthropic.com/v1/messages", "authorization"),
-        ("openai", "POST https://api.openai.com/v1/responses", "api-key"),
-        ("openai", "POST https://api.openai.com/v1/responses", "x-api-key"),
-    ],
-)
-def test_a_sandbox_cannot_work_in_a_strangers_account(name: str, request_line: str, header: str) -> None:
-    """A key that the thief gave along must not stand beside ours."""
-    rules = policy(name, {})
-    assert ask(rules, request_line).allowed
-    assert not ask(rules, request_line, {header: "of-a-stranger"}).allowed
+OWN_SLOTS = [
+    ("anthropic", "POST https://api.anthropic.com/v1/messages", "header:authorization"),
+    ("anthropic", "POST https://api.anthropic.com/v1/messages", "header:x-api-key"),
+    ("openai", "POST https://api.openai.com/v1/responses", "header:authorization"),
+    ("openai", "POST https://api.openai.com/v1/responses", "header:api-key"),
+    ("openai", "POST https://api.openai.com/v1/responses", "header:x-api-key"),
+    ("github", "GET https://api.github.com/user", "header:authorization"),
+    ("gitlab", "GET https://gitlab.com/api/v4/user", "header:authorization"),
+    ("gitlab", "GET https://gitlab.com/api/v4/user", "header:private-token"),
+    ("gitlab", "GET https://gitlab.com/api/v4/user", "header:job-token"),
+    ("gitlab", "GET https://gitlab.com/api/v4/user", "header:deploy-token"),
+    ("gitlab", "GET https://gitlab.com/api/v4/user", "query:private_token"),
+    ("gitlab", "GET https://gitlab.com/api/v4/user", "query:access_token"),
+    ("gitlab", "GET https://gitlab.com/api/v4/user", "query:job_token"),
+    ("gitlab", "GET https://gitlab.com/a/b/info/refs?service=git-upload-pack", "header:private-token"),
+]
+
+
+@pytest.mark.parametrize(("name", "request_line", "slot"), OWN_SLOTS)
+def test_a_sandbox_cannot_work_in_a_strangers_account(name: str, request_line: str, slot: str) -> None:
+    """A key that the thief brought along is taken off, so that it never stands beside ours."""
+    kind, _, field = slot.partition(":")
+    mark = "&" if "?" in request_line else "?"
+    line = f"{request_line}{mark}{field}=of-a-stranger" if kind == "query" else request_line
+    fields = {field: "of-a-stranger"} if kind == "header" else {}
+    head = sent(policy(name, {}), line, fields | {"x-other": "stays"})
+    assert "of-a-stranger" not in repr((head.target, head.headers))
+    assert "the-real-one" in "".join(value for _, value in decoded(head.headers))
+    assert dict(head.headers)["x-other"] == "stays"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_preset_closes_every_known_slot_of_its_services(name: str) -> None:
+    """`check` warns of an open slot, so the table that it reads must know what the presets know."""
+    for entry in policy(name, example_arguments(name)).entries.values():
+        assert entry.pattern is not None
+        closed = {str(slot) for item in entry.inject for slot in (*item.injection.slots, *item.strip)}
+        assert {str(slot) for slot in credential_slots(entry.pattern)} <= closed
 
 
 def test_a_signed_redirect_passes_only_where_a_download_begins() -> None:

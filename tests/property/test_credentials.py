@@ -222,6 +222,24 @@ def test_order_changes_nothing(head: Head, needs: list[Injection], value: bytes)
         assert (one.written, one.replaced) == (other.written, other.replaced)
 
 
+@given(HEADS, OCTETS)
+def test_a_stripped_slot_is_empty_in_every_spelling_and_the_rest_stays(head: Head, value: bytes) -> None:
+    strips = [Slot("header", "x-key"), Slot("query", "key"), Slot("cookie", "sid")]
+    outcome = apply_credentials(head, [InjectHeader("a", "x-own")], held(value), strips=strips)
+    if isinstance(outcome, CredentialRefusal):
+        assert outcome.code == "request.malformed"
+        return
+    after = outcome.head
+    assert all(name_folding.fold_header(name) != "x-key" for name, _ in after.headers)
+    names = [piece.partition("=")[0] for piece in after.target.partition("?")[2].split("&")]
+    read = [unquote_to_bytes(name.replace("+", " ")).decode("latin-1") for name in names]
+    assert all(name_folding.fold_parameter(name) != "key" for name in read)
+    assert all(not re.match(r"sid[ \t]*(=|$)", each, re.IGNORECASE) for each in cookies(after.headers))
+    if not outcome.stripped:
+        assert after.target == head.target
+        assert after.headers[:-1] == tuple(field for field in head.headers if field[0] != "x-own")
+
+
 @given(HEADS, st.lists(NEEDS, max_size=3), st.booleans())
 def test_a_secret_stands_only_where_the_record_says(
     head: Head, needs: list[Injection], misplaced_pass: bool

@@ -52,11 +52,7 @@ def read_part(
         if injection is not None:
             # Ids of a preset's rules carry its name, so `for:` inside the preset means those.
             if ids.prefix and injection.rules is not None:
-                injection = ScopedInjection(
-                    injection.injection,
-                    injection.place,
-                    frozenset(ids.prefix + name for name in injection.rules),
-                )
+                injection = replace(injection, rules=frozenset(ids.prefix + name for name in injection.rules))
             part.inject.append(injection)
     if model.intercept == "never":
         _check_tunnel(model, at)

@@ -49,6 +49,7 @@ _CONNECTION_HEADERS = frozenset(
     }
 )  # fmt: skip
 _SLOT_HINT = "write header:NAME, query:NAME, cookie:NAME, path or basic"
+_STRIP_HINT = "write header:NAME, query:NAME or cookie:NAME"
 
 
 def inject_item(model: Inject, at: DocumentCursor) -> ScopedInjection | None:
@@ -64,10 +65,37 @@ def inject_item(model: Inject, at: DocumentCursor) -> ScopedInjection | None:
     # An item with any finding is dropped, so no half-read injection reaches the checks below.
     before = len(at.report.findings)
     injection = _injection(model, given[0], at / given[0])
+    strip = _strips(model.strip or (), injection, at / "strip")
     if len(at.report.findings) > before:
         return None
     rules = None if model.only_for is None else frozenset(model.only_for)
-    return ScopedInjection(injection, at.place, rules)
+    return ScopedInjection(injection, at.place, rules, strip)
+
+
+def _strips(texts: Sequence[str], injection: Injection, at: DocumentCursor) -> tuple[Slot, ...]:
+    slots: list[Slot] = []
+    for number, text in enumerate(texts):
+        here = at / number
+        slot = _strip(text, here)
+        if slot is None:
+            continue
+        # Its own slot is emptied anyway: naming it suggests that the credential is taken off, too.
+        if any(is_same_place(slot, own) for own in injection.slots):
+            here.error(f"{quoted(text)} is the slot of this credential, and is emptied anyway", "remove it")
+        elif any(is_same_place(slot, other) for other in slots):
+            here.error(f"{quoted(text)} is listed twice", "remove one of them")
+        slots.append(slot)
+    return tuple(slots)
+
+
+def _strip(text: str, at: DocumentCursor) -> Slot | None:
+    # All cookies may be stripped at once; a credential is never injected into the whole header.
+    if text == "header:cookie":
+        return Slot("header", "cookie")
+    if text.partition(":")[0] not in ("header", "query", "cookie"):
+        at.error(f"{quoted(text)} is not a slot that can be stripped", _STRIP_HINT)
+        return None
+    return _slot(text, at)
 
 
 def _injection(model: Inject, kind: str, at: DocumentCursor) -> Injection:
@@ -174,6 +202,22 @@ def check_injections(
                 f"two credentials can meet in {shared} of one request (the other is at {one.place})",
                 "give each its own `for:` with rules that cannot match the same request",
             )
+        _check_strips(entry, one, other, report)
+        _check_strips(entry, other, one, report)
+
+
+def _check_strips(entry: Entry, one: ScopedInjection, other: ScopedInjection, report: Report) -> None:
+    """Refuse a strip that would take away what another item of the same request writes or swaps."""
+    for slot in one.strip:
+        if any(is_same_place(slot, each) for each in other.injection.slots) and _can_meet(
+            entry.allow, one, other
+        ):
+            report.error(
+                one.place,
+                f"this item strips {slot}, where another credential of the same request is written "
+                f"(at {other.place})",
+                f"remove {slot} from `strip`, or give each item its own `for:`",
+            )
 
 
 def _check_entry_can_inject(entry: Entry, report: Report) -> None:
@@ -224,12 +268,13 @@ def _check_secret(
 def _shared_slot(one: Injection, other: Injection) -> Slot | None:
     for a in one.slots:
         for b in other.slots:
-            if _is_same_place(a, b):
+            if is_same_place(a, b):
                 return a if a.kind != "basic" else b
     return None
 
 
-def _is_same_place(a: Slot, b: Slot) -> bool:
+def is_same_place(a: Slot, b: Slot) -> bool:
+    """Report whether two slots are one place of a request, or one lies in the other."""
     kinds = {a.kind, b.kind}
     if kinds in ({"basic"}, {"path"}):
         return True

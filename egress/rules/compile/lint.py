@@ -6,19 +6,22 @@ register names is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
+from egress.rules.compile.credential_slots import credential_slots
+from egress.rules.compile.injections import is_same_place
 from egress.rules.compile.overlap import rule_covers
+from egress.rules.compile.policy_writer import scalar
 from egress.rules.compile.rule_index import RuleIndex
 from egress.rules.decide.entry import Entry, Rule
 from egress.rules.decide.plan import denies_everything
 from egress.rules.decide.policy import Policy
 from egress.rules.language.hosts import HostPattern, candidate_patterns
 from egress.rules.language.report import Report, quoted
-from egress.types import Place
+from egress.types import InjectPlaceholder, Place, Slot
 
 if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
@@ -35,6 +38,7 @@ def lint(policy: Policy, report: Report, now: int | None, *, is_whole: bool = Tr
         _rules_that_never_act(policy, entry, report)
         _clear_text_beside_secrets(policy, entry, report)
         _denies_a_tunnel_cannot_see(policy, entry, report)
+        _open_credential_slots(entry, report)
     _bindings_on_public_suffixes(policy, report)
     if is_whole:
         _unused_secrets(policy, report)
@@ -191,6 +195,31 @@ def _clear_text_beside_secrets(policy: Policy, entry: Entry, report: Report) -> 
                 f"{quoted(entry.key)} allows clear text, and the secret {quoted(spec.name)} is bound to it",
                 "remove `http`: clear text can be read by anybody on the network",
             )
+
+
+def _open_credential_slots(entry: Entry, report: Report) -> None:
+    """Warn where a known service also reads a credential from a slot that the sandbox can fill."""
+    known = credential_slots(entry.pattern) if entry.pattern is not None else ()
+    if not known:
+        return
+    for item in entry.inject:
+        # A placeholder leaves its own slot to the sandbox, so its other slots add nothing.
+        if isinstance(item.injection, InjectPlaceholder) or not _names(item.injection.slots, known):
+            continue
+        beside = [other for other in entry.inject if other.rules is None or other is item]
+        closed = [slot for other in beside for slot in (*other.injection.slots, *other.strip)]
+        opened = [str(slot) for slot in known if not _names(closed, [slot])]
+        if opened:
+            report.warning(
+                item.place,
+                f"{quoted(entry.key)} also takes a credential from {', '.join(opened)}, "
+                "where a sandbox can bring one of its own",
+                f"add `strip: [{', '.join(map(scalar, opened))}]` to this item",
+            )
+
+
+def _names(slots: Sequence[Slot], known: Sequence[Slot]) -> bool:
+    return any(is_same_place(slot, each) for slot in slots for each in known)
 
 
 def _unused_secrets(policy: Policy, report: Report) -> None:

@@ -351,6 +351,8 @@ def inject_fields(item: ScopedInjection) -> Fields:
         fields["on_existing"] = "fail"
     if item.rules is not None:
         fields["for"] = list[Json](sorted(item.rules))
+    if item.strip:
+        fields["strip"] = [str(slot) for slot in item.strip]
     return fields
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from egress.rules.decide.predicates import Predicates
 from egress.rules.language.hosts import HostPattern
-from egress.types import Cookies, Injection, Limit, Place, Redirects, RuleRef, Scrub
+from egress.types import Cookies, Injection, Limit, Place, Redirects, RuleRef, Scrub, Slot
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Mode = Literal["enforce", "observe"]
@@ -41,6 +41,8 @@ class ScopedInjection:
     injection: Injection
     place: Place
     rules: frozenset[str] | None = None
+    strip: tuple[Slot, ...] = ()
+    """Other slots that are emptied for the same requests."""
 
 
 @dataclass(frozen=True, slots=True)

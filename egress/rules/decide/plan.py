@@ -193,7 +193,8 @@ def combine_effects(entry: Entry | None, rules: Sequence[Rule], top: Limit | Non
     if entry is None:
         return Effects(limits=(top,) if top else ())
     ids = {rule.ref.id for rule in rules}
-    needs = tuple(item.injection for item in entry.inject if _is_meant(item, ids))
+    meant = [item for item in entry.inject if _is_meant(item, ids)]
+    needs = tuple(item.injection for item in meant)
     handlings = [rule.handling for rule in rules] or [Handling()]
     limits = (top, entry.handling.limit, *(handling.limit for handling in handlings))
     scrubs = {handling.scrub or entry.handling.scrub or Scrub.MASK for handling in handlings}
@@ -203,6 +204,7 @@ def combine_effects(entry: Entry | None, rules: Sequence[Rule], top: Limit | Non
     cookies = {handling.cookies or entry.handling.cookies or default for handling in handlings}
     return Effects(
         needs=needs,
+        strips=tuple(dict.fromkeys(slot for item in meant for slot in item.strip)),
         limits=tuple(limit for limit in limits if limit is not None),
         scrub=next((choice for choice in _STRICTEST_SCRUB if choice in scrubs), Scrub.MASK),
         redirects=next((choice for choice in _STRICTEST_REDIRECTS if choice in redirects), Redirects.PASS),

@@ -191,6 +191,11 @@ class Inject(Model):
         alias="for",
         description="Ids of the allow rules it applies to; all allowed requests by default.",
     )
+    strip: Annotated[list[str], Field(min_length=1, max_length=16)] | None = Field(
+        None,
+        description="Other slots that are emptied, so that the sandbox cannot send a credential of its own: "
+        "`header:NAME`, `query:NAME`, `cookie:NAME`.",
+    )
 
 
 class TestItem(Model):

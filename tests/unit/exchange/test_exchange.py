@@ -946,6 +946,28 @@ def test_a_record_has_names_and_numbers() -> None:
         assert word not in repr(record)
 
 
+def test_a_record_names_the_slots_that_were_stripped() -> None:
+    """Their names alone: a value of the sandbox's own is as good as a stranger's secret."""
+    rules = policy_of("""
+        version: 1
+        secrets: {github: {from: "env:T", hosts: [api.example.com]}}
+        hosts:
+          api.example.com:
+            allow: all
+            inject: [{bearer: github, strip: ["header:x-api-key", "query:key"]}]
+    """)
+    one = exchange(policy=rules, needles=NEEDLES)
+    head = sent(begun(one, request("/a?key=own-value&b=1", ("x-api-key", "own-value"))))
+    assert head.target == "/a?b=1"
+    assert values_of(head.headers, "x-api-key") == []
+    record = one.finish()
+    assert record.facts == {"stripped": "header:x-api-key, query:key"}
+    assert "own-value" not in repr(record)
+    quiet = exchange(policy=rules, needles=NEEDLES)
+    begun(quiet, request("/a"))
+    assert quiet.finish().facts == {}
+
+
 def test_a_record_says_when_nothing_was_replaced() -> None:
     one = running()
     assert not one.finish().replaced

@@ -145,3 +145,62 @@ def test_a_header_name_is_a_token(character: str) -> None:
 @pytest.mark.parametrize("character", "aZ0._~[]-")
 def test_a_parameter_name_is_what_needs_no_escape(character: str) -> None:
     assert not errors(injecting(f"{{query: {{name: 'x{character}y', secret: s}}}}"))
+
+
+STRIPPING = """
+secrets: {{s: {{from: "env:S", hosts: [a.example]}}, t: {{from: "env:T", hosts: [a.example]}}}}
+hosts: {{a.example: {{allow: [{{id: one, paths: [/1]}}, {{id: two, paths: [/2]}}], inject: [{items}]}}}}
+"""
+
+
+def stripping(items: str) -> list[str]:
+    return [line.split(": ", 1)[1] for line in errors(STRIPPING.format(items=items))]
+
+
+def test_slots_that_are_stripped() -> None:
+    slots = '["header:X-Api-Key", "query:key", "cookie:sid"]'
+    rules = policy(STRIPPING.format(items=f"{{bearer: s, strip: {slots}}}"))
+    (entry,) = rules.entries.values()
+    assert [str(slot) for slot in entry.inject[0].strip] == [
+        "header:x-api-key",
+        "query:key",
+        "cookie:sid",
+    ]
+    assert stripping('{bearer: s, strip: ["header:cookie"]}') == []
+
+
+@pytest.mark.parametrize(
+    ("slot", "finding"),
+    [
+        ("path", "`path` is not a slot that can be stripped (write header:NAME, query:NAME or cookie:NAME)"),
+        (
+            "basic",
+            "`basic` is not a slot that can be stripped (write header:NAME, query:NAME or cookie:NAME)",
+        ),
+        ("x-api-key", "`x-api-key` is not a slot that can be stripped"),
+        ("header:host", "`host` belongs to the connection and cannot carry a credential"),
+        ("header:a b", "`a b` is not a header name"),
+        (
+            "header:Authorization",
+            "`header:Authorization` is the slot of this credential, and is emptied anyway (remove it)",
+        ),
+    ],
+)
+def test_a_slot_that_cannot_be_stripped(slot: str, finding: str) -> None:
+    (found,) = stripping(f'{{bearer: s, strip: ["{slot}"]}}')
+    assert found.startswith(finding)
+
+
+def test_a_slot_is_stripped_once() -> None:
+    (found,) = stripping('{bearer: s, strip: ["header:x-key", "header:X_KEY"]}')
+    assert found == "`header:X_KEY` is listed twice (remove one of them)"
+    assert stripping("{bearer: s, strip: []}")
+
+
+def test_a_strip_must_not_take_away_another_credential_of_the_request() -> None:
+    items = '{{bearer: s, strip: ["query:key"]{}}}, {{query: {{name: KEY, secret: t}}{}}}'
+    (found,) = stripping(items.format("", ""))
+    assert found.startswith("this item strips query:key, where another credential of the same request is")
+    assert stripping(items.format(", for: [one]", ", for: [two]")) == []
+    swapped = '{bearer: s, strip: ["header:x"]}, {placeholder: {secret: t, like: uuid, in: ["header:X"]}}'
+    assert len(stripping(swapped)) == 1

@@ -205,3 +205,43 @@ def test_many_rules_on_one_host_are_not_compared_pair_by_pair(
     assert loaded(text).policy is not None
     # Every pair would be a quarter of a million.
     assert 0 < compared < 150 * count
+
+
+ANTHROPIC = """
+secrets: {{s: {{from: "env:S", hosts: [api.anthropic.com]}}}}
+hosts: {{api.anthropic.com: {{allow: [{{id: a, paths: [/a]}}, {{id: b, paths: [/b]}}], inject: [{items}]}}}}
+"""
+KEY_HEADER = "header: {name: x-api-key, secret: s}"
+
+
+def test_a_credential_slot_of_a_known_service_that_is_left_open() -> None:
+    (found,) = warnings(ANTHROPIC.format(items=f"{{{KEY_HEADER}}}"))
+    assert "`api.anthropic.com` also takes a credential from header:authorization" in found
+    assert found.endswith('(add `strip: ["header:authorization"]` to this item)')
+    (other,) = warnings(ANTHROPIC.format(items="{bearer: s}"))
+    assert "from header:x-api-key" in other
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        f'{{{KEY_HEADER}, strip: ["header:authorization"]}}',
+        '{bearer: s, strip: ["header:X-Api-Key"]}',
+        # Both slots are written for one request.
+        f"{{{KEY_HEADER}}}, {{bearer: s}}",
+        # The sandbox may fill the slot of a placeholder in any case.
+        '{placeholder: {secret: s, like: anthropic, in: ["header:x-api-key"]}}',
+        "{header: {name: x-something, secret: s}}",
+    ],
+)
+def test_a_credential_slot_that_is_closed_or_not_in_question(items: str) -> None:
+    assert says(ANTHROPIC.format(items=items)) == []
+
+
+def test_a_slot_that_another_rule_alone_closes_is_open() -> None:
+    items = f"{{{KEY_HEADER}, for: [a]}}, {{bearer: s, for: [b]}}"
+    assert len(says(ANTHROPIC.format(items=items))) == 2
+
+
+def test_a_service_with_one_slot_leaves_nothing_open() -> None:
+    assert says(SECRET + entry("id: a", more=", inject: [{bearer: s}]")) == []

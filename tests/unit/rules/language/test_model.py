@@ -63,7 +63,7 @@ def test_each_field_is_described_in_one_sentence(one: type[Model]) -> None:
 
 
 def test_an_injection_has_exactly_its_kinds() -> None:
-    assert set(Inject.model_fields) == {*INJECTION_KINDS, "on_existing", "only_for"}
+    assert set(Inject.model_fields) == {*INJECTION_KINDS, "on_existing", "only_for", "strip"}
 
 
 @pytest.mark.parametrize(
