@@ -432,7 +432,9 @@ class ExchangeStream:
             self._upstream.data(up)
         if down:
             self._client.data(down)
-        if frames.is_closed:
+        if frames.fault:
+            self.abort(frames.fault)
+        elif frames.is_closed:
             self._close_frames()
 
     def _close_frames(self) -> None:
@@ -468,7 +470,7 @@ class ExchangeStream:
             )
         else:
             if self._frames is not None and self._upstream is not None:
-                up, down = self._frames.close_frames()
+                up, down = self._frames.close_frames(code)
                 self._upstream.data(up)
                 self._client.data(down)
             self._client.cut()

@@ -8,6 +8,7 @@ never agreed on: a compressed message could not be searched.
     message     fragments go on as they come; text stays whole characters
     ping, pong  passed on, to be answered by the peer they are meant for, not by us
     close       passed on with its code; the second one ends the exchange
+    fault       the peer at fault is told which (RFC 6455, 7.4.1), the other one that its peer has failed
 """
 
 from __future__ import annotations
@@ -28,6 +29,14 @@ _CONTROL_OPCODES = frozenset({Opcode.PING, Opcode.PONG, Opcode.CLOSE})
 _UNSENDABLE_REASONS = frozenset(
     {CloseReason.NO_STATUS_RCVD, CloseReason.ABNORMAL_CLOSURE, CloseReason.TLS_HANDSHAKE_FAILED}
 )
+_CLIENT_CLOSE_REASONS = {
+    "internal": CloseReason.INTERNAL_ERROR,
+    "proxy.stopping": CloseReason.GOING_AWAY,
+    "upstream.closed": CloseReason.INTERNAL_ERROR,
+    "upstream.timeout": CloseReason.INTERNAL_ERROR,
+}
+"""The reason that a client is given for the end of its WebSocket; for every other end it is the policy. Not
+1014, bad gateway: several clients take it for a code that no peer may send."""
 
 
 class WebSocketFrames:
@@ -41,6 +50,9 @@ class WebSocketFrames:
         self._text = codecs.getincrementaldecoder("utf-8")("replace")
         self._closed_up = False
         self._closed_down = False
+        self.fault = ""
+        """The code for a frame that broke the protocol; empty without one."""
+        self._fault_reason = CloseReason.PROTOCOL_ERROR
 
     @classmethod
     def agreed(cls, exchange: Exchange, asked: Headers, answered: Headers) -> WebSocketFrames | None:
@@ -63,7 +75,7 @@ class WebSocketFrames:
         return self._closed_up or self._closed_down
 
     def from_client(self, data: bytes) -> tuple[bytes, bytes] | CutExchange:
-        """Take bytes of the sandbox; return what goes up and what goes down."""
+        """Take bytes of the sandbox; return the bytes to send up and down, those before a fault too."""
         if self._closed_up:
             return b"", b""
         up = bytearray()
@@ -74,12 +86,12 @@ class WebSocketFrames:
                 if cut is not None:
                     return cut
                 up += self._upwards(frame)
-        except (ParseFailed, UnicodeError):
-            return self._fault("request.malformed")
+        except ParseFailed as error:
+            self.fault, self._fault_reason = "request.malformed", error.code
         return bytes(up), b""
 
     def from_upstream(self, data: bytes) -> tuple[bytes, bytes] | CutExchange:
-        """Take bytes of the upstream; return what goes up and what goes down."""
+        """Take bytes of the upstream; return the bytes to send up and down, those before a fault too."""
         if self._closed_down:
             return b"", b""
         down = bytearray()
@@ -90,14 +102,20 @@ class WebSocketFrames:
                 if isinstance(piece, CutExchange):
                     return piece
                 down += piece
-        except (ParseFailed, UnicodeError):
-            return self._fault("upstream.malformed")
+        except ParseFailed as error:
+            self.fault, self._fault_reason = "upstream.malformed", error.code
         return b"", bytes(down)
 
-    def close_frames(self) -> tuple[bytes, bytes]:
-        """Close frames of our own, up and down, where none was passed on yet."""
-        up = b"" if self._closed_up else bytes(self._upstream.close(CloseReason.GOING_AWAY, ""))
-        down = b"" if self._closed_down else bytes(self._client.close(CloseReason.POLICY_VIOLATION, ""))
+    def close_frames(self, code: str) -> tuple[bytes, bytes]:
+        """Close frames of our own, up and down, where none was passed on yet; `code` is why it ends."""
+        to_upstream = CloseReason.GOING_AWAY
+        to_client = _CLIENT_CLOSE_REASONS.get(code, CloseReason.POLICY_VIOLATION)
+        if self.fault == "request.malformed":
+            to_upstream, to_client = CloseReason.INTERNAL_ERROR, self._fault_reason
+        elif self.fault:
+            to_upstream, to_client = self._fault_reason, CloseReason.INTERNAL_ERROR
+        up = b"" if self._closed_up else bytes(self._upstream.close(to_upstream, ""))
+        down = b"" if self._closed_down else bytes(self._client.close(to_client, ""))
         self._closed_up = self._closed_down = True
         return up, down
 
@@ -144,10 +162,6 @@ class WebSocketFrames:
         self._closed_down = True
         text = cleaned[:_MAX_REASON_BYTES].decode("utf-8", "ignore")
         return bytes(self._client.close(code, text))
-
-    def _fault(self, code: str) -> CutExchange:
-        self._exchange.abort(code)
-        return CutExchange(code)
 
 
 def _payload(frame: Frame) -> bytes:

@@ -385,36 +385,97 @@ def test_nothing_of_a_conversation_is_in_the_record() -> None:
 
 # Faults ---------------------------------------------------------------------------------------------
 
-FAULTS = {
-    "reserved bit": {"opcode": 1, "payload": b"x", "rsv": 4},
-    "unknown opcode": {"opcode": 3, "payload": b"x"},
-    "unknown control": {"opcode": 11},
-    "fragmented ping": {"opcode": 9, "fin": False},
-    "oversized ping": {"opcode": 9, "payload": b"x" * 126},
-    "oversized close": {"opcode": 8, "payload": b"\x03\xe8" + b"x" * 124},
-    "close of one byte": {"opcode": 8, "payload": b"\x03"},
-    "close with a code that is none": {"opcode": 8, "payload": struct.pack("!H", 999)},
-    "close with a local code": {"opcode": 8, "payload": struct.pack("!H", 1006)},
-    "close that is no text": {"opcode": 8, "payload": b"\x03\xe8\xff"},
-    "continuation of nothing": {"opcode": 0, "payload": b"x"},
-    "text that is none": {"opcode": 1, "payload": b"\xff"},
-    "text that stops in a character": {"opcode": 1, "payload": b"\xe2\x82"},
+WRONG, NO_TEXT = 1002, 1007
+"""The codes that RFC 6455 gives a peer that broke the framing, and one whose text is no UTF-8."""
+
+FAULTS: dict[str, tuple[int, dict[str, int | bytes | bool]]] = {
+    **{f"reserved bits {bits}": (WRONG, {"opcode": 1, "payload": b"x", "rsv": bits}) for bits in range(1, 8)},
+    "reserved bit of a ping": (WRONG, {"opcode": 9, "rsv": 1}),
+    "reserved bit of a close": (WRONG, {"opcode": 8, "payload": b"\x03\xe8", "rsv": 4}),
+    **{f"opcode {code}": (WRONG, {"opcode": code}) for code in (3, 4, 5, 6, 7, 11, 12, 13, 14, 15)},
+    "unknown opcode with a payload": (WRONG, {"opcode": 3, "payload": b"x"}),
+    "fragmented ping": (WRONG, {"opcode": 9, "fin": False}),
+    "fragmented pong": (WRONG, {"opcode": 10, "payload": b"x", "fin": False}),
+    "fragmented close": (WRONG, {"opcode": 8, "payload": b"\x03\xe8", "fin": False}),
+    "oversized ping": (WRONG, {"opcode": 9, "payload": b"x" * 126}),
+    "oversized close": (WRONG, {"opcode": 8, "payload": b"\x03\xe8" + b"x" * 124}),
+    "close of one byte": (WRONG, {"opcode": 8, "payload": b"\x03"}),
+    **{
+        f"close with {code}": (WRONG, {"opcode": 8, "payload": struct.pack("!H", code)})
+        for code in (0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535)
+    },
+    "close that is no text": (NO_TEXT, {"opcode": 8, "payload": b"\x03\xe8\xff"}),
+    "continuation of nothing": (WRONG, {"opcode": 0, "payload": b"x"}),
+    "continuation of nothing, unfinished": (WRONG, {"opcode": 0, "payload": b"x", "fin": False}),
+    "text that is none": (NO_TEXT, {"opcode": 1, "payload": b"\xff"}),
+    "text that begins as one": (NO_TEXT, {"opcode": 1, "payload": b"plain \xf4\x90\x80\x80", "fin": False}),
+    "text that stops in a character": (NO_TEXT, {"opcode": 1, "payload": b"\xe2\x82"}),
+    "text with a surrogate": (NO_TEXT, {"opcode": 1, "payload": b"\xed\xa0\x80"}),
+    "text that is longer than it need be": (NO_TEXT, {"opcode": 1, "payload": b"\xc0\xaf"}),
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_a_frame_that_is_none_ends_it(fault: dict[str, int | bytes | bool]) -> None:
-    down = Talk()
-    down.raw_down(frame(**fault))  # type: ignore[arg-type]
-    assert down.lab.codes == ["upstream.malformed"]
-    up = Talk()
-    up.raw_up(frame(**fault, mask=True))  # type: ignore[arg-type]
-    assert up.lab.codes == ["request.malformed"]
+def said(events: list[Event]) -> tuple[bytes, list[int]]:
+    """The data that came before an end, and the codes of that end."""
+    before = b"".join(
+        each.data.encode() if isinstance(each, TextMessage) else bytes(each.data)
+        for each in events
+        if isinstance(each, TextMessage | BytesMessage)
+    )
+    return before, [each.code for each in events if isinstance(each, CloseConnection)]
+
+
+@pytest.mark.parametrize("code_and_fault", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("before", [b"", b"before"], ids=["first", "later"])
+def test_a_frame_that_is_none_ends_it(
+    code_and_fault: tuple[int, dict[str, int | bytes | bool]], before: bytes
+) -> None:
+    """The peer that sent it is told what was wrong, the other one that its peer has failed."""
+    code, fault = code_and_fault
+    down, up = Talk(), Talk()
+    down.raw_down((frame(2, before) if before else b"") + frame(**fault))  # type: ignore[arg-type]
+    up.raw_up((frame(2, before, mask=True) if before else b"") + frame(**fault, mask=True))  # type: ignore[arg-type]
+    assert (down.lab.codes, up.lab.codes) == (["upstream.malformed"], ["request.malformed"])
+    assert (said(down.at_client)[1], said(down.at_server)) == ([1011], (b"", [code]))
+    assert (said(up.at_server)[1], said(up.at_client)) == ([1011], (b"", [code]))
+    assert said(down.at_client)[0] == said(up.at_server)[0] == before
     for talk in (down, up):
         assert talk.lab.closed()
         assert talk.lab.ended[talk.wire] == "closed"
-        assert {type(event) for event in talk.at_client + talk.at_server} == {CloseConnection}
         talk.lab.check()
+
+
+@pytest.mark.parametrize("opcode", [1, 2])
+def test_a_message_within_a_message_is_a_fault(opcode: int) -> None:
+    talk = Talk()
+    talk.raw_up(frame(1, b"begun", fin=False, mask=True) + frame(opcode, b"another", mask=True))
+    assert (said(talk.at_server), said(talk.at_client)) == ((b"begun", [1011]), (b"", [WRONG]))
+    talk = Talk()
+    talk.raw_down(frame(1, b"begun", fin=False) + frame(opcode, b"another"))
+    assert (said(talk.at_client)[1], said(talk.at_server)) == ([1011], (b"", [WRONG]))
+
+
+def test_text_is_judged_over_the_frames_of_its_message() -> None:
+    """A character may be cut between frames; what follows it may not be wrong."""
+    talk = Talk()
+    talk.raw_up(frame(1, b"\xe2\x82", fin=False, mask=True) + frame(0, b"\xac", mask=True))
+    assert said(talk.at_server) == ("\u20ac".encode(), [])
+    talk.raw_up(frame(1, b"\xe2\x82", fin=False, mask=True) + frame(0, b"\x28", mask=True))
+    assert said(talk.at_server) == ("\u20ac".encode(), [1011])
+    assert said(talk.at_client) == (b"", [NO_TEXT])
+
+
+@pytest.mark.parametrize(
+    "code", [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 3000, 3999, 4000, 4999]
+)
+def test_a_code_that_a_peer_may_say_is_passed_on(code: int) -> None:
+    """The control: these close frames are no faults."""
+    up, down = Talk(), Talk()
+    up.raw_up(frame(8, struct.pack("!H", code) + b"why", mask=True))
+    down.raw_down(frame(8, struct.pack("!H", code) + b"why"))
+    assert up.at_server == down.at_client == [CloseConnection(code=code, reason="why")]
+    assert not up.at_client
+    assert not down.at_server
 
 
 def test_masks_are_for_clients_and_only_for_them() -> None:

@@ -105,22 +105,69 @@ def test_a_goodbye_of_both_ends_it() -> None:
     both.from_upstream(bytes(server.close(1000, "")))
     assert (both.is_closing, both.is_closed) == (True, True)
     assert both.from_upstream(b"anything") == (b"", b"")
-    assert both.close_frames() == (b"", b"")
+    assert both.close_frames("upstream.closed") == (b"", b"")
+
+
+def closing(data: bytes, *, is_client: bool) -> object:
+    """The payload of the only frame in these bytes, as its reader gets it."""
+    reader = FrameProtocol(is_client, [])
+    reader.receive_bytes(data)
+    (said,) = reader.received_frames()
+    assert said.opcode is Opcode.CLOSE
+    return said.payload
 
 
 def test_a_farewell_is_said_to_whoever_has_not_heard_one() -> None:
     both, client = frames(), FrameProtocol(True, [])
     both.from_client(bytes(client.close(1000, "")))
-    up, down = both.close_frames()
+    up, down = both.close_frames("access.withdrawn")
     assert up == b""
-    client.receive_bytes(down)
-    (said,) = client.received_frames()
-    assert (said.opcode, said.payload) == (Opcode.CLOSE, (1008, ""))
+    assert closing(down, is_client=True) == (1008, "")
 
 
-def test_bytes_that_are_no_frames_are_a_fault_of_their_sender() -> None:
-    assert frames().from_client(b"\xff" * 20) == CutExchange("request.malformed")
-    assert frames().from_upstream(b"\xff" * 20) == CutExchange("upstream.malformed")
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("internal", 1011),
+        ("upstream.closed", 1011),
+        ("upstream.timeout", 1011),
+        ("proxy.stopping", 1001),
+        ("access.withdrawn", 1008),
+        ("response.withheld", 1008),
+        ("limit.request_body", 1008),
+    ],
+)
+def test_why_it_ends_is_said_to_the_client(code: str, said: int) -> None:
+    up, down = frames().close_frames(code)
+    assert closing(up, is_client=False) == (1001, "")
+    assert closing(down, is_client=True) == (said, "")
+
+
+@pytest.mark.parametrize(("bad", "reason"), [(b"\xff" * 20, 1002), (b"\x81\x01\xff", 1007)])
+def test_bytes_that_are_no_frames_are_a_fault_of_their_sender(bad: bytes, reason: int) -> None:
+    """What came before them goes on; the sender is told what was wrong, and the other one that it failed."""
+    client, server = FrameProtocol(True, []), FrameProtocol(False, [])
+    both = frames()
+    outcome = both.from_client(bytes(client.ping(b"before")) + masked(bad))
+    assert isinstance(outcome, tuple)
+    server.receive_bytes(outcome[0])
+    assert [bytes(frame.payload) for frame in server.received_frames()] == [b"before"]  # type: ignore[arg-type]
+    assert (both.fault, outcome[1]) == ("request.malformed", b"")
+    up, down = both.close_frames(both.fault)
+    assert (closing(up, is_client=False), closing(down, is_client=True)) == ((1011, ""), (reason, ""))
+    both = frames()
+    outcome = both.from_upstream(bytes(FrameProtocol(False, []).ping(b"before")) + bad)
+    assert isinstance(outcome, tuple)
+    client.receive_bytes(outcome[1])
+    assert [bytes(frame.payload) for frame in client.received_frames()] == [b"before"]  # type: ignore[arg-type]
+    assert (both.fault, outcome[0]) == ("upstream.malformed", b"")
+    up, down = both.close_frames(both.fault)
+    assert (closing(up, is_client=False), closing(down, is_client=True)) == ((reason, ""), (1011, ""))
+
+
+def masked(frame: bytes) -> bytes:
+    """The frame as a client would send it, with a mask of zeros; bytes that are none stay as they are."""
+    return frame if frame[0] == 0xFF else frame[:1] + bytes([frame[1] | 0x80]) + bytes(4) + frame[2:]
 
 
 def test_a_goodbye_without_a_code_is_said_as_a_normal_one() -> None:
