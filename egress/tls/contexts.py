@@ -31,8 +31,23 @@ MAX_CONTEXTS: Final = 128
 
 Alpn = tuple[bytes, ...]
 
-# Only ciphers with forward secrecy; written out, so that no openssl.cnf of the machine decides.
-_CIPHERS: Final = b"@SECLEVEL=2:ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:ECDHE+AES:!aNULL:!eNULL:!SHA1:!AESCCM"
+# For TLS 1.2 only ciphers with forward secrecy that authenticate what they encrypt, with keys of ECDSA or
+# RSA: Mozilla's "intermediate". Each is written out, so that no openssl.cnf of the machine and no group of
+# a newer OpenSSL decides. TLS 1.3 has no others.
+_CIPHERS: Final = b":".join(
+    (
+        b"@SECLEVEL=2",
+        b"ECDHE-ECDSA-AES128-GCM-SHA256",
+        b"ECDHE-RSA-AES128-GCM-SHA256",
+        b"ECDHE-ECDSA-AES256-GCM-SHA384",
+        b"ECDHE-RSA-AES256-GCM-SHA384",
+        b"ECDHE-ECDSA-CHACHA20-POLY1305",
+        b"ECDHE-RSA-CHACHA20-POLY1305",
+        b"DHE-RSA-AES128-GCM-SHA256",
+        b"DHE-RSA-AES256-GCM-SHA384",
+        b"DHE-RSA-CHACHA20-POLY1305",
+    )
+)
 # A client is on the same machine or one network away: no need to pay for keys that resist recording.
 _CLIENT_GROUPS: Final = b"X25519:P-256:P-384"
 _OPTIONS: Final = SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION | SSL.OP_CIPHER_SERVER_PREFERENCE

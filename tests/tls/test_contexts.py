@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import re
 import ssl
 
 import pytest
@@ -301,11 +302,16 @@ def test_the_root_store_takes_certificates_alone() -> None:
         UpstreamContexts([b"no certificate"])
 
 
-def test_our_ciphers_keep_what_was_recorded_secret() -> None:
-    connection = UpstreamContexts([]).connecting(HOST, ())
-    names = connection.get_cipher_list()
-    assert names
-    assert all(name.startswith(("TLS_", "ECDHE-", "DHE-")) for name in names)
+def test_our_ciphers_keep_what_was_recorded_secret_and_whole(
+    authority: Authority, kept: ClientContexts, now: int
+) -> None:
+    """Forward secrecy, authenticated encryption, keys of ECDSA and RSA: on both sides."""
+    for connection in (UpstreamContexts([]).connecting(HOST, ()), kept.accepting(authority, HOST, (), now)):
+        names = connection.get_cipher_list()
+        older = [name for name in names if not name.startswith("TLS_")]
+        assert len(older) == 9
+        assert all(re.fullmatch(r"(ECDHE-(ECDSA|RSA)|DHE-RSA)-.*", name) for name in older)
+        assert all("-GCM-" in name or name.endswith("-CHACHA20-POLY1305") for name in older)
 
 
 def test_a_key_log_is_never_written(
