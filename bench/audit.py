@@ -13,9 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from bench._timing import microseconds, seconds
-from egress.audit import ConnectionFacts, Durations, ExchangeFacts, Intent, RefusalFacts, Sink, lines, verify
+from egress.audit import ConnectionFacts, Durations, ExchangeFacts, Intent, RefusalFacts, Sink, lines
 from egress.audit.chain import Chain, Keys
 from egress.audit.clock import format_timestamp
+from egress.audit.verify import verify
 from egress.exchange import Destination, ExchangeRecord
 from egress.review import parse
 from egress.review.indexed_line import read

@@ -13,7 +13,8 @@ from typing import Final
 import structlog
 from mitmproxy.hooks import all_hooks
 from mitmproxy.proxy import commands, layer
-from mitmproxy.proxy.layers import tls
+
+from egress.addons.mitm_layers import TlsClienthelloHook, TlsStartClientHook, TlsStartServerHook
 
 log = structlog.get_logger(__name__)
 
@@ -61,9 +62,9 @@ def _is_decided(hook: commands.StartHook) -> bool:
     """Tell whether the hook has answered its question; mitmproxy would go on without an answer."""
     if isinstance(hook, layer.NextLayerHook):
         return hook.data.layer is not None
-    if isinstance(hook, tls.TlsStartClientHook | tls.TlsStartServerHook):
+    if isinstance(hook, TlsStartClientHook | TlsStartServerHook):
         return hook.data.ssl_conn is not None
-    if isinstance(hook, tls.TlsClienthelloHook):
+    if isinstance(hook, TlsClienthelloHook):
         return not hook.data.ignore_connection and not hook.data.establish_server_tls_first
     return True
 

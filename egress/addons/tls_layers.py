@@ -12,10 +12,11 @@ from typing import Final
 from mitmproxy.connection import ConnectionState
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.layer import CommandGenerator
-from mitmproxy.proxy.layers.tls import ClientTLSLayer, ServerTLSLayer, TlsFailedClientHook, TLSLayer
 from mitmproxy.proxy.tunnel import TunnelState
 from mitmproxy.tls import TlsData
 from OpenSSL import SSL
+
+from egress.addons.mitm_layers import ClientTLSLayer, ServerTLSLayer, TlsFailedClientHook, TLSLayer
 
 _lib = SSL._lib  # type: ignore[attr-defined]  # noqa: SLF001 - how much waits in a BIO is shown nowhere else
 _ffi = SSL._ffi  # type: ignore[attr-defined]  # noqa: SLF001 - same

@@ -5,18 +5,7 @@ Must not know mitmproxy or OpenSSL contexts.
 
 from __future__ import annotations
 
-from egress.ca.authority import Authority
-from egress.ca.bundle import merged_bundle, public_roots
-from egress.ca.constraints import Constraints
-from egress.ca.issue import Leaf
-from egress.ca.store import DEFAULT_NAME, AuthorityStore
+from egress.lazy_names import lazy_names
 
-__all__ = [
-    "DEFAULT_NAME",
-    "Authority",
-    "AuthorityStore",
-    "Constraints",
-    "Leaf",
-    "merged_bundle",
-    "public_roots",
-]
+# The names stand in `__init__.pyi`.
+__getattr__ = lazy_names(__name__)

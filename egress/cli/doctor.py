@@ -131,7 +131,8 @@ def _captured(
     values: Settings, policy: Policy | None, environ: Mapping[str, str]
 ) -> tuple[CapturedEnvironment, list[Diagnosis]]:
     """Take secrets out of the environment like `egress serve`, which may restart this process."""
-    from egress.secrets import CapturedEnvironment, capture_environment, harden, secret_variables
+    from egress.secrets import CapturedEnvironment, capture_environment, secret_variables
+    from egress.secrets.harden import harden
 
     trouble = []
     # Without usable rules no variable is known to be a secret, and none is fetched.

@@ -1,18 +1,23 @@
-"""Shared parts of the commands about rules: files, the clock, and reporting mistakes."""
+"""Shared parts of the commands about rules: files, the clock, and reporting mistakes.
+
+The rule compiler is imported when rules are read: most commands only take a path.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from egress.cli import render
 from egress.errors import ContentError
-from egress.policy.rule_files import find_rule_files, load_policy
-from egress.rules.compile.load import LoadResult
-from egress.rules.decide.policy import Policy
+
+if TYPE_CHECKING:
+    from egress.rules.compile.load import LoadResult
+    from egress.rules.decide.policy import Policy
 
 FILE = click.Path(path_type=Path, readable=False)
 """A path as typed. With `readable`, click would report an unreadable file as a wrong command line."""
@@ -25,6 +30,8 @@ def now() -> int:
 
 def read(files: Sequence[Path]) -> tuple[list[Path], LoadResult]:
     """Compile the named rule files, or the default ones."""
+    from egress.policy.rule_files import find_rule_files, load_policy
+
     paths = list(find_rule_files(files, Path()))
     return paths, load_policy(paths, now())
 

@@ -18,6 +18,7 @@ from egress.cli import render, rulefiles
 from egress.cli.ca import ADDING, REPLACING
 from egress.cli.render import BAD, BOLD, DIM, GOOD
 from egress.errors import ContentError
+from egress.logger import load_structlog
 from egress.policy.profile_check import check_profile
 from egress.policy.rule_source import RuleSource, choose_rules, read_rules
 from egress.policy.state_dir import check_state_dir, make_state_dir
@@ -122,7 +123,8 @@ def _fingerprint(chosen: RuleSource, trust: TrustedFiles) -> tuple[object, ...]:
 
 def _captured(values: Settings, policy: Policy, environ: Mapping[str, str]) -> CapturedEnvironment:
     """Take secrets out of the environment, which may restart this process, and harden it."""
-    from egress.secrets import capture_environment, harden, secret_variables
+    from egress.secrets import capture_environment, secret_variables
+    from egress.secrets.harden import harden
 
     captured = capture_environment(
         environ, secret_variables(policy.secrets.values()), sys.orig_argv, container=values.container
@@ -135,7 +137,8 @@ def _captured(values: Settings, policy: Policy, environ: Mapping[str, str]) -> C
 def _run(start: StartValues) -> int:
     # SIGHUP would end the process until there is a proxy to reload.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # This loads mitmproxy.
+    # This loads mitmproxy. structlog comes first, because it would load rich if others loaded it.
+    load_structlog()
     from egress.proxy.clock import SystemClock
     from egress.proxy.process.lifecycle import ProxyServer
 

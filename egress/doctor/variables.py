@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from egress.addons.mitm_master import check_options, safe_options
+from egress.addons.mitm_options import check_key_log
 from egress.doctor.diagnosis import Diagnosis, from_error, list_some, note, ok, warning
 from egress.doctor.proxy_setup import ProxySetup
 from egress.errors import EgressError
@@ -56,7 +56,7 @@ def _of_tls(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     except EgressError as error:
         yield from_error("openssl", error)
     try:
-        check_options(safe_options())
+        check_key_log()
     except EgressError as error:
         yield from_error("mitmproxy", error)
 

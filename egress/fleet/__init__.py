@@ -6,20 +6,7 @@ must not decide what a sandbox may reach.
 
 from __future__ import annotations
 
-from egress.fleet.fleet import Fleet
-from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
-from egress.fleet.opening import open_fleet
-from egress.fleet.protocol import FleetInfo, Preview, SandboxFleet, SandboxStatus
-from egress.fleet.remote import RemoteRuntime
+from egress.lazy_names import lazy_names
 
-__all__ = [
-    "NO_TIME_LIMIT",
-    "Fleet",
-    "FleetInfo",
-    "Preview",
-    "RemoteRuntime",
-    "SandboxFleet",
-    "SandboxLifetime",
-    "SandboxStatus",
-    "open_fleet",
-]
+# The names stand in `__init__.pyi`.
+__getattr__ = lazy_names(__name__)

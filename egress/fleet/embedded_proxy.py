@@ -18,13 +18,12 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from egress.fleet import control_client, die_with_parent
 from egress.fleet.errors import ProxyFailedError
+from egress.logger import EventLogger
 from egress.runtime.errors import GatewayError
 
-_log = structlog.get_logger(__name__)
+_log = EventLogger(__name__)
 
 SANDBOX_NAME: Final = "egress-embedded"
 """The name of the one sandbox that every proxy needs; no real sandbox uses it."""

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Final, Self
 
-import structlog
-
+from egress.logger import EventLogger
 from egress.runtime.spec import Event
 
-_log = structlog.get_logger(__name__)
+_log = EventLogger(__name__)
 
 _MAX_PENDING_EVENTS: Final = 10_000
 """Events that wait for one subscriber; a subscriber that is further behind is dropped."""

@@ -15,8 +15,6 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import BinaryIO, Final
 
-import structlog
-
 from egress.errors import EgressError
 from egress.fleet.errors import FleetUnavailableError, SandboxDiffersError
 from egress.fleet.event_fanout import EventFanout, EventSubscription
@@ -24,11 +22,12 @@ from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime, differences, l
 from egress.fleet.member import FleetMember
 from egress.fleet.preview import Previews
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus
+from egress.logger import EventLogger
 from egress.runtime.errors import SandboxExistsError, SandboxNotFoundError, SandboxStateError
 from egress.runtime.protocol import NO_OUTPUT, Output, Runtime, RuntimeProcess
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Values
 
-_log = structlog.get_logger(__name__)
+_log = EventLogger(__name__)
 
 TICK_INTERVAL: Final = 1.0
 """Seconds between two searches for expired sandboxes and offenders."""

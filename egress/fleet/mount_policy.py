@@ -23,19 +23,20 @@ import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import egress
 from egress import environment
 from egress.errors import EgressError
 from egress.fleet import control_client
-from egress.policy.rule_files import load_policy
-from egress.rules.decide.policy import Policy
 from egress.runtime import safe_path
 from egress.runtime.errors import GatewayError, MountError
 from egress.runtime.spec import Mount, Spec
-from egress.secrets import ProgramLookup
+from egress.secrets.program_lookup import ProgramLookup
 from egress.unix.http_connection import JsonAnswer
+
+if TYPE_CHECKING:
+    from egress.rules.decide.policy import Policy
 
 StatusCall = Callable[[], JsonAnswer]
 _MOUNT_LESS_HINT: Final = (
@@ -125,6 +126,8 @@ class MountPolicy:
         return [self._folder / str(each) for each in files]
 
     def _policy(self, files: list[Path]) -> Policy:
+        from egress.policy.rule_files import load_policy  # noqa: PLC0415 - only for sandboxes with mounts
+
         try:
             found = load_policy(files).policy
         except EgressError:

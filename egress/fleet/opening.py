@@ -7,23 +7,16 @@ for this process alone, with a runtime that this machine supports, and both end 
 from __future__ import annotations
 
 import secrets
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
-
-import structlog
+from typing import TYPE_CHECKING, Final
 
 from egress import environment
-from egress.ca import public_roots
 from egress.fleet import folders
 from egress.fleet.embedded_proxy import EmbeddedProxy
-from egress.fleet.env_policy import EnvironmentPolicy
-from egress.fleet.fleet import Fleet
-from egress.fleet.mount_policy import MountPolicy
 from egress.fleet.protocol import SandboxFleet
 from egress.fleet.remote import connect_if_served
 from egress.fleet.runtime_choice import (
@@ -35,8 +28,10 @@ from egress.fleet.runtime_choice import (
     open_runtime,
     read_kind,
 )
-from egress.runtime.provisioning import StandIns, trust_kit_provisioner
-from egress.runtime.proxy_client import ControlProxyClient
+
+if TYPE_CHECKING:
+    from egress.fleet.fleet import Fleet
+    from egress.runtime.provisioning import StandIns
 
 _AUDIT_FOLDER: Final = "audit"
 _RUNS_FOLDER: Final = "runs"
@@ -98,10 +93,17 @@ def open_embedded(
     options: Sequence[str] = (),
 ) -> Iterator[Fleet]:
     """Open a fleet of this process alone, with its own proxy."""
+    # Not needed by a caller that finds sandboxes served already, who has to wait for imports.
+    from egress.ca.bundle import public_roots  # noqa: PLC0415
+    from egress.fleet.env_policy import EnvironmentPolicy  # noqa: PLC0415
+    from egress.fleet.fleet import Fleet  # noqa: PLC0415
+    from egress.fleet.mount_policy import MountPolicy  # noqa: PLC0415
+    from egress.runtime.provisioning import trust_kit_provisioner  # noqa: PLC0415
+    from egress.runtime.proxy_client import ControlProxyClient  # noqa: PLC0415
+
     state = environment.state_dir(environ)
     audit = audit_folder(state, environ)
     with ExitStack() as parts:
-        parts.enter_context(_logs_aside())
         private = parts.enter_context(folders.private_folder(folder))
         proxy = EmbeddedProxy(private, environ, rules=rules, audit=audit, options=options)
         parts.callback(proxy.close)
@@ -141,19 +143,6 @@ def _own_files(environ: Mapping[str, str], options: Sequence[str]) -> Iterator[P
                 yield Path(after)
             elif word.startswith(f"{flag}="):
                 yield Path(word.removeprefix(f"{flag}="))
-
-
-@contextmanager
-def _logs_aside() -> Iterator[None]:
-    """Send logs to standard error unless the caller configured them: standard output is the sandbox's."""
-    if structlog.is_configured():
-        yield
-        return
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    try:
-        yield
-    finally:
-        structlog.reset_defaults()
 
 
 def audit_folder(state: Path, environ: Mapping[str, str]) -> Path:

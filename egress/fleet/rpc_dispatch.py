@@ -8,8 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO, Final, cast, override
 
-import structlog
-
 from egress.errors import EgressError
 from egress.fleet import rpc_codec
 from egress.fleet.errors import FleetProtocolError
@@ -28,9 +26,10 @@ from egress.fleet.rpc_frames import (
     protocol_error,
     split_pieces,
 )
+from egress.logger import EventLogger
 from egress.runtime.spec import Spec
 
-_log = structlog.get_logger(__name__)
+_log = EventLogger(__name__)
 
 Json = rpc_codec.Json
 PlainCall = Callable[[JsonFields], Json]

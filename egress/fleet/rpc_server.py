@@ -19,19 +19,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from egress.errors import reason_of
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.fleet import Fleet
 from egress.fleet.folders import SOCKET_NAME, own_folder
 from egress.fleet.rpc_channel import RpcChannel
 from egress.fleet.rpc_dispatch import RpcDispatcher
+from egress.logger import EventLogger
 from egress.unix.own_folder import lock_file
 from egress.unix.peer import is_own_user
 from egress.unix.stream_socket import listen
 
-_log = structlog.get_logger(__name__)
+_log = EventLogger(__name__)
 
 _LOCK_NAME: Final = "sandboxes.lock"
 _MAX_CONVERSATIONS: Final = 1024

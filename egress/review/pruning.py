@@ -11,10 +11,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from egress.audit import Sink, files, verify
+from egress.audit import Sink, files
 from egress.audit.chain import Keys
 from egress.audit.clock import AuditClock
 from egress.audit.recorded_pruning import delete_files
+from egress.audit.verify import verify
 from egress.errors import ContentError, UnreadableError, UsageError, reason_of
 from egress.review.entry import NotALineError, parse
 

@@ -12,8 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
 
-import structlog
-
+from egress.logger import EventLogger
 from egress.runtime.errors import (
     GatewayError,
     GatewayRefusedError,
@@ -24,7 +23,7 @@ from egress.runtime.errors import (
 from egress.runtime.proxy_client import Admission, ProxyClient, SandboxListener
 from egress.runtime.spec import Info, Spec, Values
 
-_log = structlog.get_logger(__name__)
+_log = EventLogger(__name__)
 
 
 class RegisteredSandbox(Protocol):

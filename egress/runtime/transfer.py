@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import BinaryIO, Final, cast
 
-import structlog
-
 from egress.errors import reason_of
+from egress.logger import EventLogger
 from egress.runtime.disk_space import SpaceCheckedFile
 from egress.runtime.errors import (
     ArchiveError,
@@ -25,7 +24,7 @@ from egress.runtime.protocol import NO_OUTPUT, Output, OutputCallback
 from egress.runtime.spec import Command, ExecResult, check_path
 from egress.runtime.tar_filter import DEFAULT_ARCHIVE_LIMITS, filter_archive
 
-_log = structlog.get_logger(__name__)
+_log = EventLogger(__name__)
 
 _PUT_COMMAND: Final = ("tar", "-x", "-o", "-f", "-", "-C")
 _GET_SCRIPT: Final = (

@@ -6,29 +6,7 @@ here never print, log, raise or reveal a value: revealing is for `credentials` a
 
 from __future__ import annotations
 
-from egress.secrets.environment_capture import (
-    HANDED_OVER_VARIABLE,
-    CapturedEnvironment,
-    capture_environment,
-    secret_variables,
-)
-from egress.secrets.harden import harden
-from egress.secrets.program_lookup import ProgramLookup
-from egress.secrets.redact import Redactor
-from egress.secrets.resolver import ResolverClock, SecretResolver
-from egress.secrets.source import UnavailableSecret, UnresolvableSecret, unresolvable_secrets
+from egress.lazy_names import lazy_names
 
-__all__ = [
-    "HANDED_OVER_VARIABLE",
-    "CapturedEnvironment",
-    "ProgramLookup",
-    "Redactor",
-    "ResolverClock",
-    "SecretResolver",
-    "UnavailableSecret",
-    "UnresolvableSecret",
-    "capture_environment",
-    "harden",
-    "secret_variables",
-    "unresolvable_secrets",
-]
+# The names stand in `__init__.pyi`.
+__getattr__ = lazy_names(__name__)

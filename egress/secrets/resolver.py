@@ -19,9 +19,8 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Protocol
 
-import structlog
-
 from egress.errors import EgressError, UnreadableError
+from egress.logger import EventLogger
 from egress.rules.decide.policy import SecretSpec
 from egress.scrub import MIN_SECRET_BYTES, JoinedNeedles, Needles
 from egress.secrets.binding_history import BindingHistory
@@ -38,7 +37,7 @@ from egress.types import Secret
 
 type Key = tuple[str, tuple[str, ...]]
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger()
+_log = EventLogger(__name__)
 
 
 _TOO_SHORT_FAULT = (

@@ -265,7 +265,8 @@ async def test_the_log_shows_no_value_at_debug_level(
 PROGRAM = """
 import asyncio, json, os, sys, time
 from egress.rules.decide.policy import SecretSpec
-from egress.secrets import SecretResolver, capture_environment, harden
+from egress.secrets import SecretResolver, capture_environment
+from egress.secrets.harden import harden
 from egress.types import Place
 
 class Clock:

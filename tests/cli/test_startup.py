@@ -58,6 +58,43 @@ def test_commands_about_rules_load_rules_and_no_proxy(arguments: list[str], tmp_
     assert "rich" not in found, "only a terminal needs it"
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["run", "--help"], ["shell", "--help"], ["up", "--help"], ["run", "--keep", "--", "true"]),
+        *(["ps"], ["down"], ["exec", "box", "true"], ["logs", "box"], ["rm", "box"], ["status"]),
+    ],
+    ids=" ".join,
+)
+def test_commands_about_sandboxes_load_no_rule_compiler(arguments: list[str], tmp_path: Path) -> None:
+    """They ask another process, which has read the rules."""
+    found = loaded(arguments, tmp_path)
+    assert "click" in found
+    assert not found & (HEAVY | FOR_RULES | {"rich"})
+
+
+UNUSED_BY_THE_PROXY = {
+    # Protocols, add-ons and tools of mitmproxy that Egress does not have it load.
+    *("aioquic", "asgiref", "flask", "jinja2", "ldap3", "passlib", "pyparsing", "urwid", "werkzeug"),
+    # Colours of tracebacks in structlog.
+    *("pygments", "rich"),
+    # Only `watchfiles.awatch` needs it, once the proxy serves.
+    "anyio",
+}
+
+
+def test_the_proxy_loads_nothing_that_it_does_not_use() -> None:
+    code = (
+        "import sys\nfrom egress.cli.serve import load_structlog\nload_structlog()\n"
+        "import egress.proxy.process.lifecycle\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    found = set(run.stdout.split())
+    assert found >= {"mitmproxy", "structlog", "OpenSSL"}
+    assert not found & UNUSED_BY_THE_PROXY
+
+
 def test_importing_the_command_line_loads_no_command() -> None:
     code = "import sys; import egress.cli.main; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -68,8 +105,7 @@ def test_importing_the_command_line_loads_no_command() -> None:
         "egress.cli.render",
         "egress.environment",
         "egress.errors",
-        "egress.sandbox",
         # The names that `egress` offers, and nothing of what they stand for.
-        "egress.sandbox.lazy_exports",
+        "egress.lazy_names",
         "egress.types",
     ]

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from egress.lazy_names import homes
 from egress.runtime.fake import FakeRuntime
 from egress.sandbox.default_fleet import DEFAULT_FLEET
 from egress.sandbox.handle import Sandbox
-from egress.sandbox.lazy_exports import homes
 from scripts.pages import ROOT, blocks, text
 from tests.unit.sandbox.local_runtime import LocalRuntime
 
@@ -68,7 +68,7 @@ def test_every_name_that_is_imported_is_offered() -> None:
     for block in EXAMPLES:
         for node in ast.walk(ast.parse(block.text)):
             if isinstance(node, ast.ImportFrom):
-                assert {alias.name for alias in node.names} <= set(homes())
+                assert {alias.name for alias in node.names} <= set(homes("egress"))
 
 
 def test_what_is_said_of_a_runtime_alone_holds() -> None:

@@ -21,6 +21,7 @@ from egress.fleet.opening import audit_folder
 from egress.fleet.protocol import FleetInfo, SandboxFleet
 from egress.fleet.rpc_server import RpcServer
 from egress.fleet.runtime_choice import RuntimeChoice, RuntimeParameters
+from egress.logger import EventLogger
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.errors import (
     GatewayError,
@@ -211,7 +212,7 @@ def test_logs_stay_off_the_standard_output(
     """It belongs to the commands that run in sandboxes."""
     structlog.reset_defaults()
     with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder):
-        structlog.get_logger("egress").warning("said")
+        EventLogger("egress.fleet").warning("said")
     said = capsys.readouterr()
     assert (said.out, "said" in said.err) == ("", True)
     assert not structlog.is_configured()

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from egress.audit import verify
+from egress.audit.verify import verify
 from egress.cli.log.line_format import as_csv, cells
 from egress.review import Filters, Index, LogEntry, NotALineError, evidence_check, parse
 from egress.review.evidence_bundle import BundleRequest, make

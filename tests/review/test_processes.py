@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from egress.audit import verify
+from egress.audit.verify import verify
 from egress.review import Filters, Index
 from egress.review.entry import LogEntry
 from tests.unit.audit.sample import KEY, NAME, files

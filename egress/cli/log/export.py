@@ -62,7 +62,7 @@ def export(
     Examples:
       egress log export --sandbox agent-1 --since 1d
     """
-    from egress.audit import verify
+    from egress.audit.verify import verify
     from egress.review import evidence_bundle, evidence_key
 
     wanted = filter_options.filters(**options)

@@ -46,7 +46,7 @@ def verify(
     # A bundle is checked first and alone: its recipient has neither the log nor its key.
     if bundle is not None:
         return _bundle(bundle, key or "", as_json=as_json)
-    from egress.audit import verify as check
+    from egress.audit.verify import verify as check
 
     folder, file = locations.folder_and_key(state_dir, directory, None if key is None else Path(key))
     known = locations.read_key(file, folder)

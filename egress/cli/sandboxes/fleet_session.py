@@ -19,7 +19,6 @@ from egress.cli.render import DIM
 from egress.cli.sandboxes import sandbox_options
 from egress.errors import UnreadableError, UsageError
 from egress.fleet import FleetInfo, RemoteRuntime, SandboxFleet, open_fleet
-from egress.fleet.env_policy import needles_in
 from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
 from egress.fleet.folders import SOCKET_NAME
 from egress.fleet.remote import connect_if_served
@@ -221,6 +220,8 @@ def _environment(
     about: FleetInfo, asked: Sequence[RequestedVariable], caller: Mapping[str, str]
 ) -> tuple[Mapping[str, str], Sequence[str]]:
     # Asked before the environment is built, so that no variable of a secret enters the sandbox.
+    from egress.fleet.env_policy import needles_in
+
     names = _sources(about)
     kind = SandboxKind.CONTAINER if about.kind == "docker" else SandboxKind.NAMESPACE
     # Values of the proxy's secrets are searched for, so that none enters under another name.

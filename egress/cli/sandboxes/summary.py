@@ -19,7 +19,7 @@ from egress.cli.render import BAD, BOLD, DIM
 from egress.cli.sandboxes import fleet_session
 from egress.errors import EgressError
 from egress.fleet import FleetInfo
-from egress.review import LogEntry, NotALineError, parse
+from egress.review.entry import LogEntry, NotALineError, parse
 
 _MAX_LOG_BYTES: Final = 64 * 1024 * 1024
 """Bytes of the log that are read; for more, `egress log` is the right tool."""

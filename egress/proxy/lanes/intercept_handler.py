@@ -19,7 +19,6 @@ from typing import Final, Protocol
 
 import structlog
 from mitmproxy.connection import Client, Connection, ConnectionState, Server
-from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.mode_specs import ProxyMode
@@ -39,6 +38,7 @@ from egress.addons.http_layers import (
     TakeAnotherTurn,
     WriteBlocked,
 )
+from egress.addons.mitm_options import NO_OPTIONS
 from egress.addons.tls_hooks import TlsHooks
 from egress.errors import CODES
 from egress.proxy.lanes.connection import AdmittedConnection
@@ -79,9 +79,6 @@ class InterceptServices(Protocol):
 
     @property
     def tls(self) -> TlsHooks: ...
-
-    @property
-    def options(self) -> Options: ...
 
     @property
     def limits(self) -> InterceptLimits: ...
@@ -174,7 +171,7 @@ class InterceptHandler:
         wire = self._wires[self.client.id] = SocketTransport(self, self.client)
         try:
             wire.adopt(transport)
-            context = Context(self.client, self._lane.options)
+            context = Context(self.client, NO_OPTIONS)
             destination = self.admitted.destination
             context.server = Server(address=(destination.host, destination.port))
             self._layer = RootLayer(context, encrypted=destination.scheme == "https")

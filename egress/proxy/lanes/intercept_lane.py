@@ -1,7 +1,6 @@
 """The intercept lane: TLS on both sides by mitmproxy, HTTP by our own relay, every exchange decided.
 
-It wires mitmproxy's master with our few add-ons, the guard around them, and an `InterceptHandler` for each
-client connection.
+It wires our few add-ons, the guard around them, and an `InterceptHandler` for each client connection.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from mitmproxy.tls import TlsData
 
 from egress.addons.guard import HookGuard
 from egress.addons.http_layers import HttpLayer, NextLayerChooser
-from egress.addons.mitm_master import build_master
+from egress.addons.mitm_options import check_key_log
 from egress.addons.tls_hooks import TlsHooks
 from egress.environment import read_environment
 from egress.errors import UsageError
@@ -62,6 +61,7 @@ class InterceptLane:
         Must be called inside of a running loop. Raises `UsageError` where the environment configures OpenSSL.
         """
         check_environment(read_environment())
+        check_key_log()
         self.engine = engine
         self.limits = limits
         self.pins = pins
@@ -71,7 +71,6 @@ class InterceptLane:
         failed = FailedHandshakes(self._failed)
         self.addons: Sequence[object] = (NextLayerChooser(self._http), self.tls, failed)
         self.guard = HookGuard(self.addons)
-        self.options = build_master(self.addons).options
 
     async def carry(
         self,

@@ -16,8 +16,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from watchfiles import awatch
-
 POLL_INTERVAL = 2.0
 """Seconds between two looks when nothing is noticed."""
 SETTLE_SECONDS = 0.2
@@ -71,8 +69,11 @@ async def changes(
 
 async def _notices(watched: Sequence[Path], interval: float, settle: float) -> AsyncGenerator[None]:
     """Yield whenever it is worth looking."""
+    # Imported once the proxy serves: sandboxes wait for its start, and nothing waits for the first notice.
+    import watchfiles  # noqa: PLC0415
+
     try:
-        found = awatch(
+        found = watchfiles.awatch(
             *watched,
             watch_filter=None,
             recursive=False,

@@ -21,8 +21,8 @@ from egress.audit import (
     Sink,
     TunnelFacts,
     Verification,
-    verify,
 )
+from egress.audit.verify import verify
 from egress.exchange import Destination, ExchangeRecord
 from egress.types import Identity, Place, RuleRef, Slot, Verdict
 

@@ -8,11 +8,11 @@ from unittest.mock import patch
 
 import pytest
 
-from egress.audit import Verification, verify
+from egress.audit import Verification
 from egress.audit.checkpoint import FILE_NAME
 from egress.audit.files import ANCHOR
 from egress.audit.verified_extent import VerifiedExtent
-from egress.audit.verify import HINTS, MAX_FAULTS, FaultKind
+from egress.audit.verify import HINTS, MAX_FAULTS, FaultKind, verify
 from egress.errors import UnreadableError
 from tests.unit.audit.sample import KEY, NAME, abandon, check, files, moments, opened, read, sound
 

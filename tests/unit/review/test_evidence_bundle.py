@@ -14,8 +14,8 @@ from unittest.mock import patch
 
 import pytest
 
-from egress.audit import verify
 from egress.audit.verified_extent import VerifiedExtent
+from egress.audit.verify import verify
 from egress.errors import UnreadableError
 from egress.review import Filters, Index
 from egress.review.evidence_bundle import BundledRuleFile, BundleRequest, BundleResult, leaves, make

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from egress.audit import Verification, verify
+from egress.audit import Verification
 from egress.audit import files as disk
+from egress.audit.verify import verify
 from egress.errors import ContentError, UnreadableError, UsageError
 from egress.review import pruning
 from egress.review.pruning import Pruned, Retention, record_pruning

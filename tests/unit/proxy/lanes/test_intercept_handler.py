@@ -31,6 +31,7 @@ from egress.addons.http_layers import (
     TakeAnotherTurn,
     WriteBlocked,
 )
+from egress.addons.mitm_options import NO_OPTIONS
 from egress.proxy.lanes.dial import ConnectedSocket, Dialer
 from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
 from egress.proxy.lanes.intercept_lane import InterceptLane
@@ -507,7 +508,7 @@ async def test_a_relay_is_told_how_the_client_came(scene: Scene) -> None:
     """Without TLS, or without a protocol that was agreed on, the record says so by saying nothing."""
 
     async def step(_: Scene, found: InterceptHandler) -> None:
-        context = Context(found.client, found._lane.options)
+        context = Context(found.client, NO_OPTIONS)
         found.client.tls_version, found.client.alpn = None, None
         layer = found.http(context, "h2")
         assert (found.services.client_tls, found.services.alpn) == ("", "")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import watchfiles
 
-from egress.proxy.process import rule_file_watch
 from egress.proxy.process.rule_file_watch import changes, fingerprint, folders
 
 
@@ -153,7 +153,7 @@ async def test_a_change_is_noticed_where_the_machine_gives_no_notices(
     def refuse(*_: object, **__: object) -> None:
         raise OSError("no space left for watches")
 
-    monkeypatch.setattr(rule_file_watch, "awatch", refuse)
+    monkeypatch.setattr(watchfiles, "awatch", refuse)
     assert await noticed([rules], lambda: rename(rules)) == 1
 
 

@@ -1,0 +1,32 @@
+# What type checkers see of `egress.audit`: each name is loaded when it is first asked for.
+
+from egress.audit.clock import AuditClock
+from egress.audit.facts import (
+    AuditStoppedError,
+    ConnectionFacts,
+    Durations,
+    ExchangeFacts,
+    Intent,
+    RefusalFacts,
+    Ticket,
+    TunnelFacts,
+)
+from egress.audit.lines import EVENTS
+from egress.audit.sink import Sink
+from egress.audit.verify import LogFault, Verification
+
+__all__ = [
+    "EVENTS",
+    "AuditClock",
+    "AuditStoppedError",
+    "ConnectionFacts",
+    "Durations",
+    "ExchangeFacts",
+    "Intent",
+    "LogFault",
+    "RefusalFacts",
+    "Sink",
+    "Ticket",
+    "TunnelFacts",
+    "Verification",
+]

@@ -1,0 +1,17 @@
+# What type checkers see of `egress.ca`: each name is loaded when it is first asked for.
+
+from egress.ca.authority import Authority
+from egress.ca.bundle import merged_bundle, public_roots
+from egress.ca.constraints import Constraints
+from egress.ca.issue import Leaf
+from egress.ca.store import DEFAULT_NAME, AuthorityStore
+
+__all__ = [
+    "DEFAULT_NAME",
+    "Authority",
+    "AuthorityStore",
+    "Constraints",
+    "Leaf",
+    "merged_bundle",
+    "public_roots",
+]
