@@ -75,7 +75,7 @@ WANTING = {
 }
 """Examples that want something that is not here, and what they say then; tests of the proxy have it."""
 
-BUILDING = {"egress image build all", "egress image build sandbox --base debian:stable-slim"}
+BUILDING = {"egress image build agents", "egress image build sandbox --base debian:stable-slim"}
 """Examples that take minutes, and an engine: tests of images have them."""
 
 

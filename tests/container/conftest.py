@@ -58,6 +58,14 @@ def sandbox(answering: DockerEngine | None, tmp_path_factory: pytest.TempPathFac
         return product_images.sandbox_image(answering)
 
 
+@pytest.fixture(scope="session")
+def agents(answering: DockerEngine | None, sandbox: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    if answering is None:
+        return ""
+    with one_at_a_time(tmp_path_factory):
+        return product_images.agents_image(answering, sandbox)
+
+
 @contextmanager
 def one_at_a_time(factory: pytest.TempPathFactory) -> Iterator[None]:
     """Among the processes that run tests side by side, the first makes an image and the others find it."""

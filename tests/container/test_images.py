@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,15 @@ __all__ = ["folder"]
 pytestmark = pytest.mark.system("docker", "docker.io")
 
 PYTHON = ["/opt/egress/bin/python", "-c"]
-TOOLS = ("bash", "env", "git", "curl", "rg", "python3", "node", "find", "less", "ps")
+TOOLS = (
+    *("bash", "env", "git", "curl", "rg", "python3", "pip", "node", "npm", "npx", "find", "less", "ps"),
+    *("gh", "gcc", "g++", "make", "jq", "patch", "pkg-config", "unzip", "xz"),
+)
+AGENTS = ("claude", "codex", "copilot", "gemini", "opencode")
 
 
 @pytest.mark.system("debootstrap")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_the_sandbox_has_its_tools_and_no_rights(engine: DockerEngine, sandbox: str) -> None:
     script = "id -u; pwd; touch here && stat -c %u here; for tool; do command -v $tool || echo NO; done"
     done = run(sandbox, "sh", "-c", script, "sh", *TOOLS)
@@ -36,18 +41,59 @@ def test_the_sandbox_has_its_tools_and_no_rights(engine: DockerEngine, sandbox: 
 
 
 @pytest.mark.system("debootstrap")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_the_tools_of_the_sandbox_run(engine: DockerEngine, sandbox: str) -> None:
     script = (
         "set -e; git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x;"
-        "echo needle >x; rg -q needle; node -e 'process.exit(0)'; python3 -c 'import ssl'; curl -V >/dev/null"
+        "echo needle >x; rg -q needle; node -e 'process.exit(0)'; python3 -c 'import ssl';"
+        "curl -V >/dev/null; gh --version >/dev/null; npx --version >/dev/null"
     )
     done = run(sandbox, "bash", "-c", script)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.system("debootstrap")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("user", ["1000:1000", "1234:1234"])
+def test_any_user_of_the_sandbox_installs_and_compiles_at_once(
+    engine: DockerEngine, sandbox: str, user: str, tmp_path: Path
+) -> None:
+    """What agents do first: a venv, a package for Python and one for Node, a program in C."""
+    package(tmp_path)
+    script = (
+        "set -e; cp -r /given /tmp/work; cd /tmp/work;"
+        "python3 -m venv env; env/bin/python -c 'import sys; assert sys.prefix != sys.base_prefix';"
+        "pip install -q --no-index --find-links . --no-build-isolation thing; thing-py;"
+        "npm install --silent --global --offline ./thing; thing-js;"
+        "echo 'int main(void) { return 0; }' >x.c; gcc x.c -o x; ./x"
+    )
+    options = ["--user", user, "--tmpfs", "/tmp:exec", "--tmpfs", "/home/sandbox:exec,mode=1777"]
+    done = run(sandbox, "bash", "-c", script, options=[*options, "-v", f"{tmp_path}:/given:ro"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["python", "node"]
+
+
+@pytest.mark.system("debootstrap")
+@pytest.mark.timeout(900)
+def test_the_node_of_the_sandbox_has_long_term_support(engine: DockerEngine, sandbox: str) -> None:
+    done = run(sandbox, "node", "-p", "process.release.lts && process.versions.node")
+    assert int(done.stdout.partition(".")[0]) >= 24
+
+
+@pytest.mark.system("debootstrap")
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+def test_the_agents_start_without_a_network(engine: DockerEngine, agents: str) -> None:
+    """By any user, in the versions of the lock file; tests/tools drives them to the end of a task."""
+    pins = json.loads((recipes.folder() / "agents/package.json").read_text("utf-8"))["dependencies"]
+    for program in AGENTS:
+        done = run(agents, program, "--version", options=["--user", "1234", "--tmpfs", "/home/sandbox:exec"])
+        assert done.returncode == 0, (program, done.stderr)
+        assert any(version in done.stdout for version in pins.values()), (program, done.stdout)
+
+
+@pytest.mark.system("debootstrap")
+@pytest.mark.timeout(900)
 def test_each_stack_of_the_sandbox_trusts_and_is_given_the_credential(
     engine: DockerEngine, sandbox: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,6 +245,22 @@ def test_a_checkout_builds_by_hand(engine: DockerEngine) -> None:
     # There are no wheels in a checkout, and here no index: it gets as far as the first package.
     assert "Step 5" in done.stdout
     assert "No matching distribution found" in done.stdout + done.stderr
+
+
+def package(folder: Path) -> None:
+    """A package for each of two languages, each with a program."""
+    with zipfile.ZipFile(folder / "thing-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("thing.py", "def main():\n    print('python')\n")
+        info = "thing-1.0.dist-info"
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/entry_points.txt", "[console_scripts]\nthing-py = thing:main\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    about = {"name": "thing", "version": "1.0.0", "bin": {"thing-js": "program.js"}}
+    (folder / "thing").mkdir()
+    (folder / "thing/package.json").write_text(json.dumps(about), "utf-8")
+    (folder / "thing/program.js").write_text("#!/usr/bin/env node\nconsole.log('node')\n", "utf-8")
+    folder.chmod(0o755)
 
 
 def plain(name: str) -> str:

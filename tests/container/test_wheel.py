@@ -70,10 +70,10 @@ def test_all_that_images_are_made_of_is_inside(installed: Installed) -> None:
     """File by file what the checkout would build: the same digest is the same image."""
     code = (
         "from egress.runtime.docker.images import recipes as r;"
-        "print(*(each.digest() for each in (r.for_proxy(), r.for_sandbox(), r.for_door())))"
+        "print(*(each.digest() for each in (r.for_proxy(), r.for_sandbox(), r.for_agents(), r.for_door())))"
     )
     done = installed.python("-c", code)
-    here = (recipes.for_proxy(), recipes.for_sandbox(), recipes.for_door())
+    here = (recipes.for_proxy(), recipes.for_sandbox(), recipes.for_agents(), recipes.for_door())
     inside = {path.relative_to(installed.folder).as_posix() for path in installed.folder.rglob("*")}
     assert {name for name in here[0].files if name.startswith("egress/")} <= inside
     assert done.stdout.split() == [each.digest() for each in here], done.stderr

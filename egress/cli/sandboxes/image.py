@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ALL: Final = "all"
-IMAGES: Final = ("sandbox", "proxy")
+IMAGES: Final = ("sandbox", "agents", "proxy")
 _PATH: Final = click.Path(path_type=Path, readable=False)
 
 
@@ -31,25 +31,29 @@ def image() -> None:
     """Build images; write compose and Kubernetes files."""
 
 
-@image.command(short_help="Build egress-sandbox, egress-proxy, or both.")
+@image.command(short_help="Build egress-sandbox, egress-agents, egress-proxy, or all.")
 @click.option("--base", metavar="IMAGE", help="Base image. [built from this machine's files and packages]")
-@click.option("--tag", metavar="NAME", help="Name of the image. [egress-sandbox, egress-proxy]")
+@click.option(
+    "--tag", metavar="NAME", help="Name of the image. [egress-sandbox, egress-agents, egress-proxy]"
+)
 @click.argument("which", type=click.Choice((*IMAGES, ALL)))
 def build(base: str | None, tag: str | None, which: str) -> int:
-    """Build the sandbox image with tools (egress-sandbox), the proxy image (egress-proxy), or both.
+    """Build an image: sandbox has tools, agents has coding agents on top of it, proxy has Egress itself.
 
-    With --base, the sandbox image is built on any Debian or Ubuntu, the proxy image on an image with pip and
-    the same Python as here; the engine pulls a missing base. Without it, no registry is used: the sandbox
-    image is built from packages, by debootstrap and as root, the proxy image from this Python's own files. An
-    existing image is not built again.
+    With --base, the sandbox image is built on any Debian or Ubuntu, the agents on any image with Node and
+    npm, the proxy image on an image with pip and the same Python as here; the engine pulls a missing base.
+    Without it, no registry is used: the sandbox image is built from packages, by debootstrap and as root, the
+    agents on the sandbox image, the proxy image from this Python's own files. An existing image is not built
+    again.
 
     \b
     Examples:
-      egress image build all
+      egress image build agents
       egress image build sandbox --base debian:stable-slim
     """
-    if tag is not None and which == ALL:
-        raise UsageError("--tag names a single image", "build the images one by one")
+    for option, value in (("--tag", tag), ("--base", base)):
+        if value is not None and which == ALL:
+            raise UsageError(f"{option} is for a single image", "build the images one by one")
     # Imported here: each loads a library that other commands never need.
     from egress.runtime.docker.engine import DockerEngine
     from egress.runtime.docker.images import product_images
@@ -58,8 +62,7 @@ def build(base: str | None, tag: str | None, which: str) -> int:
     engine = DockerEngine()
     try:
         for each in IMAGES if which == ALL else (which,):
-            make = product_images.sandbox_image if each == "sandbox" else product_images.proxy_image
-            made = make(engine, base, fleet_session.say)
+            made = product_images.MAKERS[each](engine, base, fleet_session.say)
             name = tag or f"egress-{each}"
             product_images.tag_for_user(engine, made, name)
             render.line((name, GOOD), f" is {made}")
@@ -80,7 +83,7 @@ def context(which: str, file: Path) -> int:
     """
     from egress.runtime.docker.images import recipes
 
-    recipe = recipes.for_sandbox() if which == "sandbox" else recipes.for_proxy()
+    recipe = recipes.PRODUCTS[which]()
     try:
         # `x` never overwrites, even if the file appears just now.
         with file.open("xb") as out:

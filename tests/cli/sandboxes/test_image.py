@@ -43,7 +43,8 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, capfd: Captured) 
 @pytest.mark.parametrize(
     ("which", "inside"),
     [
-        ("sandbox", {"container/Dockerfile"}),
+        ("sandbox", {"container/Dockerfile", "container/sandbox/node.lock"}),
+        ("agents", {"container/agents/Dockerfile", "container/agents/package-lock.json"}),
         ("proxy", {"container/proxy.Dockerfile", "requirements.lock", "egress/cli/main.py"}),
     ],
 )
@@ -70,7 +71,14 @@ def test_an_archive_that_is_there_is_left_alone(tmp_path: Path, capfd: Captured)
 
 
 @pytest.mark.parametrize(
-    "words", [["build", "door"], ["build"], ["context", "all", "x.tar"], ["build", "--tag", "mine", "all"]]
+    "words",
+    [
+        ["build", "door"],
+        ["build"],
+        ["context", "all", "x.tar"],
+        ["build", "--tag", "mine", "all"],
+        ["build", "--base", "mine", "all"],
+    ],
 )
 def test_what_cannot_be_is_a_wrong_command_line(words: list[str], capfd: Captured) -> None:
     assert main(["image", *words]) == 2

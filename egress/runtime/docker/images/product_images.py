@@ -1,4 +1,4 @@
-"""The product images: the proxy, the sandbox with tools, and the door. Built once per content.
+"""The product images: the proxy, the sandbox with tools, the agents, and the door. Built once per content.
 
 The name of an image holds a digest of its recipe, its files and its base. So an existing image is the right
 one, and another version of Egress builds another image beside it.
@@ -6,22 +6,19 @@ one, and another version of Egress builds another image beside it.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from egress.runtime.docker.engine import DockerEngine
-from egress.runtime.docker.images import bases, builder, recipes
+from egress.runtime.docker.images import bases, builder, downloads, recipes
 from egress.runtime.docker.images.builder import ProgressCallback, ignore_progress
 from egress.runtime.docker.images.recipes import Recipe
-from egress.runtime.errors import ImageMissingError, UnsupportedError
+from egress.runtime.errors import ImageMissingError
 
 PROXY_REPOSITORY: Final = "egress-proxy"
 SANDBOX_REPOSITORY: Final = "egress-sandbox"
+AGENTS_REPOSITORY: Final = "egress-agents"
 DOOR_REPOSITORY: Final = "egress-door-built"
 
 
@@ -40,10 +37,9 @@ def proxy_image(
         return name
     with tempfile.TemporaryDirectory(prefix="egress-wheels-") as folder:
         say("downloading the packages of the proxy")
-        found = fetch_wheels(recipes.lock(), Path(folder))
-        more = {f"wheels/{wheel.name}": wheel for wheel in found}
+        wheels = _wheels(recipes.lock(), folder)
         arguments = {"BASE_IMAGE": base, "PIP_NO_INDEX": "1"}
-        return builder.build(engine, recipe, name, arguments, more, say, is_offline=True)
+        return builder.build(engine, recipe, name, arguments, wheels, say, is_offline=True)
 
 
 def sandbox_image(
@@ -51,16 +47,50 @@ def sandbox_image(
 ) -> str:
     """The sandbox image with tools, on a Debian base; by default a base built here from packages.
 
-    Raises `EngineError`, or `UnsupportedError` if no base can be built.
+    Node is downloaded here, with its hash checked; the other tools are packages of the base's distribution.
+    Raises `EngineError`, or `UnsupportedError` if no base can be built or Node cannot be downloaded.
     """
     base = base or bases.find_or_make_debian(engine, say)
-    return _find_or_build(engine, SANDBOX_REPOSITORY, recipes.for_sandbox(), base, say, is_offline=False)
+    recipe = recipes.for_sandbox()
+    name = _name(engine, SANDBOX_REPOSITORY, recipe, base)
+    if _is_there(engine, name):
+        return name
+    with tempfile.TemporaryDirectory(prefix="egress-wheels-") as folder:
+        say("downloading Node")
+        wheels = _wheels(recipes.node_lock(), folder)
+        arguments = {"BASE_IMAGE": base, "PIP_NO_INDEX": "1"}
+        return builder.build(engine, recipe, name, arguments, wheels, say, is_offline=False)
+
+
+def agents_image(
+    engine: DockerEngine, base: str | None = None, say: ProgressCallback = ignore_progress
+) -> str:
+    """The image with coding agents, on a base with Node and npm; by default on the sandbox image.
+
+    The agents are downloaded here, with their hashes checked, so the build needs no network. Raises
+    `EngineError`, or `UnsupportedError` if they cannot be downloaded.
+    """
+    base = base or sandbox_image(engine, None, say)
+    recipe = recipes.for_agents()
+    name = _name(engine, AGENTS_REPOSITORY, recipe, base)
+    if _is_there(engine, name):
+        return name
+    with tempfile.TemporaryDirectory(prefix="egress-agents-") as folder:
+        say("downloading the agents (about 500 MB)")
+        (node,) = downloads.fetch_wheels(recipes.node_lock(), Path(folder))
+        modules = downloads.fetch_modules(recipes.folder() / "agents", node, Path(folder))
+        more = {"modules/node_modules": modules}
+        return builder.build(engine, recipe, name, {"BASE_IMAGE": base}, more, say, is_offline=True)
 
 
 def door_image(engine: DockerEngine, base: str | None = None, say: ProgressCallback = ignore_progress) -> str:
     """The door image, on a base with Python. Sandboxes use the image of `door_container.image` instead."""
     base = base or bases.find_or_make_python(engine, say)
-    return _find_or_build(engine, DOOR_REPOSITORY, recipes.for_door(), base, say, is_offline=True)
+    recipe = recipes.for_door()
+    name = _name(engine, DOOR_REPOSITORY, recipe, base)
+    if _is_there(engine, name):
+        return name
+    return builder.build(engine, recipe, name, {"BASE_IMAGE": base}, say=say, is_offline=True)
 
 
 def tag_for_user(engine: DockerEngine, image: str, name: str) -> None:
@@ -72,19 +102,10 @@ def tag_for_user(engine: DockerEngine, image: str, name: str) -> None:
     engine.tag_image(image, repository, tag)
 
 
-def _find_or_build(
-    engine: DockerEngine,
-    repository: str,
-    recipe: Recipe,
-    base: str,
-    say: ProgressCallback,
-    *,
-    is_offline: bool,
-) -> str:
-    name = _name(engine, repository, recipe, base)
-    if _is_there(engine, name):
-        return name
-    return builder.build(engine, recipe, name, {"BASE_IMAGE": base}, say=say, is_offline=is_offline)
+def _wheels(lock: Path, folder: str) -> dict[str, Path]:
+    """The packages that a lock file names, by their path in a context."""
+    found = downloads.fetch_wheels(lock, Path(folder))
+    return {f"wheels/{wheel.name}": wheel for wheel in found}
 
 
 def _name(engine: DockerEngine, repository: str, recipe: Recipe, base: str) -> str:
@@ -104,35 +125,5 @@ def _is_there(engine: DockerEngine, name: str) -> bool:
     return True
 
 
-# Pip is used as this machine configured it: its index, its proxy and its trusted roots. Every file needs a
-# hash of the lock file, and only wheels are accepted, so no downloaded code runs here.
-_PIP_OPTIONS: Final = (
-    "--quiet",
-    "--disable-pip-version-check",
-    "--no-input",
-    "--require-hashes",
-    "--only-binary=:all:",
-)
-
-
-def fetch_wheels(lock: Path, into: Path) -> list[Path]:
-    """Download the packages of the lock file into a folder. Raises `UnsupportedError`."""
-    command = [*_pip(), "download", *_PIP_OPTIONS, "--requirement", str(lock), "--dest", str(into)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise UnsupportedError(
-            "cannot download the packages of the proxy",
-            f"run `pip download --require-hashes -r {lock.name}` to see the error",
-        )
-    return sorted(into.glob("*.whl"))
-
-
-def _pip() -> Sequence[str]:
-    if find_spec("pip") is not None:
-        return [sys.executable, "-P", "-m", "pip"]
-    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    base = Path(sys.base_exec_prefix, "bin", name)
-    asked = [str(base), "-P", "-m", "pip", "--version"]
-    if not base.exists() or subprocess.run(asked, capture_output=True, check=False).returncode:
-        raise UnsupportedError("this Python has no pip", "python -m ensurepip")
-    return [str(base), "-P", "-m", "pip"]
+MAKERS: Final = {"sandbox": sandbox_image, "agents": agents_image, "proxy": proxy_image}
+"""The images that users build, by name."""

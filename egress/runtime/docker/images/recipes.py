@@ -50,14 +50,25 @@ class Recipe:
         return found.hexdigest()
 
     def write(self, out: BinaryIO, more: Mapping[str, Path] | None = None) -> None:
-        """Write the context as a tar archive; `more` holds files that are not part of the digest."""
+        """Write the context as a tar archive; `more` holds files and folders outside of the digest."""
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for path, source in sorted({**self.files, **(more or {})}.items()):
+                if source.is_dir():
+                    # Links and programs stay what they are; owners and times are this machine's own business.
+                    tar.add(source, path, filter=_without_owner)
+                    continue
                 data = source.read_bytes()
                 # Only size and mode: owners and times would give each machine a digest of its own.
                 entry = tarfile.TarInfo(path)
                 entry.size, entry.mode = len(data), 0o644
                 tar.addfile(entry, io.BytesIO(data))
+
+
+def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    entry.mtime = 0
+    return entry
 
 
 def folder() -> Path:
@@ -82,9 +93,21 @@ def for_proxy() -> Recipe:
     return Recipe("container/proxy.Dockerfile", {**files, _LOCK_NAME: lock(), **_package()})
 
 
+def node_lock() -> Path:
+    """The lock file of Node in the sandbox image, with its hashes."""
+    return folder() / "sandbox/node.lock"
+
+
 def for_sandbox() -> Recipe:
-    """The recipe of the sandbox with the tools that agents expect."""
-    return Recipe("container/Dockerfile", {"container/Dockerfile": folder() / "Dockerfile"})
+    """The recipe of the sandbox with the tools that agents expect: it also needs Node, or an index."""
+    names = _own("Dockerfile", "sandbox/*")
+    return Recipe("container/Dockerfile", {f"container/{name}": folder() / name for name in names})
+
+
+def for_agents() -> Recipe:
+    """The recipe of the agents on top of the sandbox: it also needs their packages, or an index."""
+    names = _own("agents/*")
+    return Recipe("container/agents/Dockerfile", {f"container/{name}": folder() / name for name in names})
 
 
 def for_door() -> Recipe:
@@ -110,3 +133,7 @@ def _package() -> dict[str, Path]:
     found = (path for path in _PACKAGE_FOLDER.rglob("*") if path.is_file() and path.suffix != ".pyc")
     inside = ((path, path.relative_to(_PACKAGE_FOLDER)) for path in found)
     return {f"egress/{name.as_posix()}": path for path, name in inside if name.parts[0] != _RECIPES_FOLDER}
+
+
+PRODUCTS: Final = {"sandbox": for_sandbox, "agents": for_agents, "proxy": for_proxy}
+"""The recipes of the images that users build, by name."""

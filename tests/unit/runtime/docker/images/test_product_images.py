@@ -42,12 +42,19 @@ def test_a_base_that_is_not_there_is_left_to_the_engine() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [product_images.proxy_image, product_images.sandbox_image, product_images.door_image]
+    "make",
+    [
+        product_images.proxy_image,
+        product_images.sandbox_image,
+        product_images.agents_image,
+        product_images.door_image,
+    ],
 )
 def test_what_is_there_is_taken(make: object) -> None:
     repository, recipe = {
         product_images.proxy_image: (product_images.PROXY_REPOSITORY, recipes.for_proxy()),
         product_images.sandbox_image: (product_images.SANDBOX_REPOSITORY, recipes.for_sandbox()),
+        product_images.agents_image: (product_images.AGENTS_REPOSITORY, recipes.for_agents()),
         product_images.door_image: (product_images.DOOR_REPOSITORY, recipes.for_door()),
     }[make]  # type: ignore[index]
     name = product_images._name(engine("base"), repository, recipe, "base")

@@ -71,6 +71,22 @@ def test_a_context_does_not_say_when_or_by_whom_it_was_written(tmp_path: Path) -
     assert out.getvalue() == again.getvalue()
 
 
+def test_a_folder_in_a_context_keeps_its_links_and_programs(tmp_path: Path) -> None:
+    """As npm leaves them: a program that may be run, and the link that calls it."""
+    one, folder, out = tmp_path / "one", tmp_path / "folder", io.BytesIO()
+    one.write_bytes(b"1")
+    folder.mkdir()
+    (folder / "program").write_bytes(b"#!")
+    (folder / "program").chmod(0o755)
+    (folder / "link").symlink_to("program")
+    Recipe("one", {"one": one}).write(out, {"modules": folder})
+    out.seek(0)
+    with tarfile.open(fileobj=out) as tar:
+        assert tar.getmember("modules/program").mode == 0o755
+        assert tar.getmember("modules/link").linkname == "program"
+        assert {(each.uid, each.mtime) for each in tar} == {(0, 0)}
+
+
 def test_the_lock_file_is_found() -> None:
     assert "--hash=sha256:" in recipes.lock().read_text("utf-8")
 
@@ -98,7 +114,7 @@ def test_every_file_of_the_recipes_is_of_use_where_it_was_installed() -> None:
     """Or of a checkout alone: the page about it, and a script for whoever has one."""
     used = {
         name.removeprefix("container/")
-        for each in (for_proxy(), for_sandbox(), for_door())
+        for each in (for_proxy(), for_sandbox(), recipes.for_agents(), for_door())
         for name in each.files
     }
     used |= recipes.deployment_files().keys() | {"README.md", "build"}
