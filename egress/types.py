@@ -49,6 +49,8 @@ class Place:
 class Severity(StrEnum):
     ERROR = "error"
     WARNING = "warning"
+    NOTICE = "notice"
+    """A risk that the author of the file took on purpose: said each time, and nothing to mend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +290,8 @@ class RuleRef:
     key: str
     id: str
     place: Place
+    reason: str = ""
+    """Why a deny is there, in the words of its author; a sandbox that it stops may read it."""
 
     def __str__(self) -> str:
         return f"{self.key}#{self.id}"

@@ -62,11 +62,12 @@ def exchange(record: ExchangeRecord, facts: ExchangeFacts) -> str:
         policy=optional(record.policy),
     )
     # A fact with a field of its own leaves `facts`, so that no value stands twice in a line.
-    if record.facts:
-        for fact, value in record.facts.items():
+    if record.facts or (record.rule is not None and record.rule.reason):
+        found = {**record.facts, **_reason_of(record.rule)}
+        for fact, value in found.items():
             if fact in _OWN_FIELDS:
                 setattr(line, fact, value)
-        line.facts = {fact: v for fact, v in record.facts.items() if fact not in _OWN_FIELDS} or UNSET
+        line.facts = {fact: v for fact, v in found.items() if fact not in _OWN_FIELDS} or UNSET
         return body(line)
     # Every text is cut already, each time it is new and not with every line.
     return escaped(line)
@@ -131,8 +132,14 @@ def refusal(value: RefusalFacts) -> str:
             rule=rule,
             place=place,
             policy=value.policy or None,
+            facts=_reason_of(value.rule) or UNSET,
         )
     )
+
+
+def _reason_of(rule: RuleRef | None) -> dict[str, str | int | bool]:
+    """Return the fact that says why a deny is there; only deny rules have a reason."""
+    return {"reason": rule.reason} if rule is not None and rule.reason else {}
 
 
 def folded(sandbox: str, code: str, count: int, began: str) -> str:

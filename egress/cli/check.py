@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from egress.types import Severity
 
 @click.command()
 @click.argument("files", nargs=-1, type=rulefiles.FILE, metavar="[FILE]...")
-@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors; notices are none.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:
     """Find every mistake in rule files, with line, column and a hint.
@@ -29,8 +30,8 @@ def check(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:
       egress check config/hosts.yaml --json
     """
     paths, loaded = rulefiles.read(files)
-    errors = sum(finding.severity is Severity.ERROR for finding in loaded.findings)
-    warnings = len(loaded.findings) - errors
+    counts = Counter(finding.severity for finding in loaded.findings)
+    errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
     # Shared by both forms of output, so that they cannot disagree about the exit status.
     failed = bool(errors or (strict and warnings))
     if as_json:
@@ -38,7 +39,7 @@ def check(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:
         return int(failed)
     render.findings(loaded.findings)
     names = ", ".join(str(path) for path in paths)
-    totals = ", ".join(count(n, noun) for n, noun in ((errors, "error"), (warnings, "warning")) if n)
+    totals = ", ".join(count(counts[severity], severity.value) for severity in Severity if counts[severity])
     if failed:
         render.line((totals, render.BAD), f" in {names}")
     else:

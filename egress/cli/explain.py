@@ -167,6 +167,8 @@ def _facts(answer: Explanation) -> Iterator[list[Cell]]:
             yield ["unread", "`intercept: never`: only the host is decided on", ""]
     if decision.rule is not None:
         yield ["rule", decision.rule.id, (str(decision.rule.place), DIM)]
+        if decision.rule.reason:
+            yield ["reason", decision.rule.reason, ""]
     if decision.allowed:
         yield from _consequences(answer)
 
@@ -228,7 +230,7 @@ def _as_data(answer: Explanation, advice: DenialFix) -> dict[str, object]:
             for c in answer.considered
         ],
         "near": list(answer.near),
-        "reason": answer.reason,
+        "reason": answer.reason or (decision.rule.reason if decision.rule else ""),
         "hint": advice.sentence,
         "hint_yaml": list(advice.yaml),
     }

@@ -75,7 +75,7 @@ def error(message: str, hint: str = "") -> None:
 def findings(items: Iterable[Finding], *, stderr: bool = False) -> None:
     """Print findings: place, message, and the hint below."""
     for item in items:
-        style = BAD if item.severity is Severity.ERROR else DOUBT
+        style = {Severity.ERROR: BAD, Severity.WARNING: DOUBT}.get(item.severity, DIM)
         line((f"{item.place}: ", BOLD), (f"{item.severity}: ", style), item.message, stderr=stderr)
         if item.hint:
             line(("  hint: ", DIM), item.hint, stderr=stderr)

@@ -478,7 +478,8 @@ class Exchange:
 
     def _deny(self, code: str, retry_after: int = 0) -> DenyRequest:
         self._fail_if_over(code)
-        return DenyRequest(code, retry_after)
+        rule = self._decision.rule if self._decision is not None and not self._decision.allowed else None
+        return DenyRequest(code, retry_after, rule.reason if rule is not None else "")
 
     def _cut(self, code: str) -> CutExchange:
         self._fail_if_over(code)

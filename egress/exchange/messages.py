@@ -76,6 +76,8 @@ class DenyRequest:
 
     code: str
     retry_after: int = 0
+    reason: str = ""
+    """The reason that the deny rule states, if it states one."""
 
 
 @value_class

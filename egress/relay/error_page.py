@@ -4,10 +4,11 @@ Constant text, for programs first: JSON unless the client reads plain text bette
 shows a body to its user only where it is plain text, `git-lfs` only a `message` at the top of JSON. A gRPC
 client reads no body at all and gets the trailers that it does read.
 
-Nothing of the policy, nothing that an upstream or the client sent is in a page: it holds the code,
-its two sentences from `egress.errors`, the id that the proxy itself gave to the request, and the command
-with which an operator finds out what would allow it. What the client sends in Accept, User-Agent and
-Content-Type only chooses between the forms.
+Nothing that an upstream or the client sent is in a page: it holds the code, its two sentences from
+`egress.errors`, the id that the proxy itself gave to the request, and the command with which an operator
+finds out what would allow it. Of the policy it holds the `reason:` of the deny that decided, which the
+author of the rules writes for the sandbox. What the client sends in Accept, User-Agent and Content-Type only
+chooses between the forms.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from egress.errors import CODES, RefusalCode
@@ -66,23 +67,27 @@ def error_page(
     content_type: str = "",
     status: int | None = None,
     retry_after: int = 0,
+    denied_because: str = "",
 ) -> ErrorPage:
     """Make the page of a code, in the form that this client reads best.
 
     Total: an unknown code is `internal`, and an odd value of the client is as good as none. `status`
     stands in the place of the code's own where it is that of an error; not for gRPC, which has none.
+    `denied_because` is the reason of the deny rule that decided.
     """
     reply = _grpc_type(content_type)
     if reply:
-        return grpc_error_page(code, request_id, content_type=reply, retry_after=retry_after)
-    code, known = _known(code)
+        return grpc_error_page(
+            code, request_id, content_type=reply, retry_after=retry_after, denied_because=denied_because
+        )
+    code, known = _known(code, denied_because)
     name = _shown_id(request_id)
     if user_agent.startswith("git/") or _prefers_text(accept):
         kind, body = "text/plain; charset=utf-8", _text(code, known, name)
     else:
         # Only this one client, because the shape of the others is one that programs rely on.
         shown = _sentence(code, known, name) if user_agent.startswith("git-lfs/") else ""
-        kind, body = "application/json", _json(code, known, name, shown)
+        kind, body = "application/json", _json(code, known, name, shown, denied_because)
     answered = status if status is not None and 400 <= status < 600 else known.status
     headers = [
         ("content-type", kind),
@@ -96,10 +101,15 @@ def error_page(
 
 
 def grpc_error_page(
-    code: str, request_id: str, *, content_type: str = "application/grpc", retry_after: int = 0
+    code: str,
+    request_id: str,
+    *,
+    content_type: str = "application/grpc",
+    retry_after: int = 0,
+    denied_because: str = "",
 ) -> ErrorPage:
     """Make the answer of a code to a gRPC client: its trailers alone, in a head of status 200."""
-    code, known = _known(code)
+    code, known = _known(code, denied_because)
     name = _shown_id(request_id)
     number = _GRPC_DENIED_STATUS if known.lasts else _GRPC_STATUSES.get(known.status, _GRPC_DENIED_STATUS)
     about = f"{code}, request {name}" if name else code
@@ -112,8 +122,12 @@ def grpc_error_page(
     return ErrorPage(200, _reason(code, known, name), headers, b"")
 
 
-def _known(code: str) -> tuple[str, RefusalCode]:
-    return (code, CODES[code]) if code in CODES else ("internal", CODES["internal"])
+def _known(code: str, because: str) -> tuple[str, RefusalCode]:
+    if code not in CODES:
+        return "internal", CODES["internal"]
+    known = CODES[code]
+    # Part of the message, because that is what clients show to their users.
+    return code, replace(known, message=f"{known.message} {because}") if because else known
 
 
 def _shown_id(request_id: str) -> str:
@@ -142,8 +156,10 @@ def _reason(code: str, known: RefusalCode, name: str) -> str:
     return f"Egress {code} ({command})" if command else f"Egress {code}"
 
 
-def _json(code: str, known: RefusalCode, name: str, shown: str) -> bytes:
+def _json(code: str, known: RefusalCode, name: str, shown: str, because: str) -> bytes:
     error = {"code": code, "message": known.message, "hint": known.hint, "request": name}
+    if because:
+        error["reason"] = because
     if command := _command(known, name):
         error["operator"] = command
     above = {"message": shown} if shown else {}

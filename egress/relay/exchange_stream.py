@@ -372,10 +372,8 @@ class ExchangeStream:
 
     def _follow(self, step: DenyRequest | NeedSecrets | SendRequest) -> None:
         if not isinstance(step, SendRequest):
-            code, retry_after = (
-                (step.code, step.retry_after) if isinstance(step, DenyRequest) else ("internal", 0)
-            )
-            self._cut(code, retry_after)
+            denied = step if isinstance(step, DenyRequest) else DenyRequest("internal")
+            self._cut(denied.code, denied.retry_after, denied.reason)
             return
         self._ticket = self._service.begin(self.id, self._request.method, self._needed)
         if self._ticket is None:
@@ -454,7 +452,7 @@ class ExchangeStream:
         else:
             self.abort("upstream.closed")
 
-    def _cut(self, code: str, retry_after: int = 0) -> None:
+    def _cut(self, code: str, retry_after: int = 0, reason: str = "") -> None:
         if not self._answered:
             self._answered = True
             fields = dict(self._request.headers)
@@ -466,6 +464,7 @@ class ExchangeStream:
                     user_agent=fields.get("user-agent", ""),
                     content_type=fields.get("content-type", ""),
                     retry_after=retry_after,
+                    denied_because=reason,
                 )
             )
         else:

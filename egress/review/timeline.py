@@ -106,10 +106,17 @@ def _decided(entry: LogEntry) -> TimelineStage:
     parts += [f"at {place}"] if place else []
     known = CODES.get(code)
     note = known.message if known else ""
+    if reason := _facts(entry).get("reason"):
+        note = f"{note} {reason}".strip()
     # `observed` wins over the message of the code: without the mode this request would have been denied.
     if entry.flag("observed"):
         note = "Let through only because `mode: observe` lifts the missing rule."
     return TimelineStage("decided", ", ".join(part for part in parts if part), note=note)
+
+
+def _facts(entry: LogEntry) -> dict[str, object]:
+    found = entry.fields.get("facts")
+    return found if isinstance(found, dict) else {}
 
 
 def _sent(entry: LogEntry) -> Iterator[TimelineStage]:
@@ -150,6 +157,8 @@ def _answered(entry: LogEntry) -> Iterator[TimelineStage]:
     # Fields with a stage of their own come from the schema: a new one appears here by itself.
     for name, title in STAGE_TITLES.items():
         yield TimelineStage(title, _said(entry.fields.get(name)))
-    yield TimelineStage("found", _said(entry.fields.get("facts")))
+    yield TimelineStage(
+        "found", _said({name: value for name, value in _facts(entry).items() if name != "reason"})
+    )
     moved = f"{entry.number('bytes_up')} bytes up, {entry.number('bytes_down')} bytes down"
     yield TimelineStage("ended", moved, entry.number("total_us"))

@@ -628,3 +628,37 @@ def test_16_refuses_what_is_no_media_type(text: str) -> None:
 def test_16_an_empty_predicate_is_an_error(predicate: str) -> None:
     (found,) = errors(entry(f"id: it, {predicate}"))
     assert found == "hosts.yaml:4:18: an empty list matches nothing (remove the key to match everything)"
+
+
+def denying(reason: str) -> str:
+    return f'hosts: {{a.example.com: {{allow: all, deny: [{{id: no, paths: [/no], reason: "{reason}"}}]}}}}\n'
+
+
+def test_10_a_deny_may_say_why() -> None:
+    decision = ask(policy(denying(" It is closed: ask Ann Müller. ")), "GET https://a.example.com/no")
+    assert decision.rule is not None
+    assert decision.rule.reason == "It is closed: ask Ann Müller."
+    assert str(decision.rule) == "a.example.com#no"
+
+
+@pytest.mark.parametrize(
+    ("reason", "finding"),
+    [
+        ("", "a reason is one line of printable text, of at most 200 characters (shorten it)"),
+        ("  ", "a reason is one line of printable text"),
+        ("a\\nb", "a reason is one line of printable text"),
+        ("a\\e[31mb", "a reason is one line of printable text"),
+        ("a\\u202eb", "a reason is one line of printable text"),
+        ("x" * 201, "a reason is one line of printable text"),
+        ("ghp_" + "A1b2C3d4" * 5, "this reason looks like a credential (not shown) (sandboxes read reasons)"),
+    ],
+)
+def test_10_a_reason_is_fit_for_a_sandbox_to_read(reason: str, finding: str) -> None:
+    (found,) = errors(denying(reason))
+    assert finding in found
+    assert "ghp_" not in found
+
+
+def test_10_an_allow_has_no_reason() -> None:
+    text = 'hosts: {a.example.com: {allow: [{id: a, reason: "because"}]}}'
+    assert "unknown key `reason`" in errors(text)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.types import Decision, InjectBasic, InjectHeader
+from egress.types import Decision, InjectBasic, InjectHeader, Severity
 from tests.presets.preset_samples import ask, loaded, policy
 
 OWN_SECRET = {"bot": {"from": "file:/run/secrets/bot", "hosts": ["api.github.com", "github.com"]}}
@@ -149,3 +149,45 @@ def test_all_presets_stand_together_in_one_file() -> None:
     result = loaded("github", {}, use=[{"github": {}}, *use])
     assert [str(finding) for finding in result.findings] == []
     assert result.policy is not None
+
+
+# GraphQL -----------------------------------------------------------------------------------------
+
+GRAPHQL = [
+    ("github", "api.github.com", "/graphql"),
+    ("gitlab", "gitlab.com", "/api/graphql"),
+]
+
+
+@pytest.mark.parametrize(("name", "host", "path"), GRAPHQL)
+def test_graphql_is_closed_unless_somebody_opens_it(name: str, host: str, path: str) -> None:
+    denied = ask(policy(name, {}), f"POST https://{host}{path}")
+    assert denied.rule is not None
+    assert denied.rule.id == f"{name}-no-graphql"
+    assert "graphql: read-write" in denied.rule.reason
+    assert not loaded(name, {}).findings
+
+
+@pytest.mark.parametrize(("name", "host", "path"), GRAPHQL)
+def test_graphql_is_opened_by_a_choice_whose_risk_is_said(name: str, host: str, path: str) -> None:
+    result = loaded(name, {"graphql": "read-write"})
+    (finding,) = result.findings
+    assert finding.severity is Severity.NOTICE
+    assert f"{name}, graphql: read-write: GraphQL is not read." in finding.message
+    assert result.policy is not None
+    allowed = ask(result.policy, f"POST https://{host}{path}")
+    assert secrets_of(allowed) == {name}
+    for other in (f"GET https://{host}{path}", f"POST https://{host}{path}/x"):
+        assert ask(result.policy, other).code == "rule.none"
+    # Everything else of the preset is as before.
+    assert not ask(result.policy, f"POST https://{host}/user/keys").allowed
+    kept = {rule.ref.id for entry in result.policy.entries.values() for rule in (*entry.allow, *entry.deny)}
+    was = {rule.ref.id for entry in policy(name, {}).entries.values() for rule in (*entry.allow, *entry.deny)}
+    assert kept - was == {f"{name}-graphql"}
+    assert was - kept == {f"{name}-no-graphql"}
+
+
+def test_a_deny_of_graphql_in_the_file_still_wins() -> None:
+    own = {"api.github.com": {"deny": [{"id": "mine", "paths": ["/graphql"]}]}}
+    rules = policy("github", {"graphql": "read-write"}, hosts=own)
+    assert str(ask(rules, "POST https://api.github.com/graphql").rule) == "api.github.com#mine"

@@ -86,9 +86,11 @@ def log_rule_warnings(engine: ProxyEngine, values: Settings) -> None:
 def log_findings(findings: Iterable[Finding]) -> None:
     """Say what was found in rules that are used all the same."""
     for finding in findings:
+        hint = {"hint": finding.hint} if finding.hint else {}
         if finding.severity is Severity.WARNING:
-            hint = {"hint": finding.hint} if finding.hint else {}
             _log.warning("rules.warning", place=str(finding.place), problem=finding.message, **hint)
+        elif finding.severity is Severity.NOTICE:
+            _log.info("rules.notice", place=str(finding.place), notice=finding.message, **hint)
 
 
 def _cure_of_authority(sandbox: ServedSandbox, values: Settings) -> str:

@@ -42,6 +42,7 @@ def refusal_bytes(pending: PendingConnection, refused: IngressRefusal) -> bytes:
 def refusal_page(refused: IngressRefusal, request: str, head: RequestHead | None = None) -> bytes:
     """Return a whole response that says why, in the words that fit the client of `head`."""
     fields = dict(head.headers) if head else {}
+    rule = refused.decision.rule if refused.decision else None
     made = error_page(
         refused.code,
         request,
@@ -49,6 +50,7 @@ def refusal_page(refused: IngressRefusal, request: str, head: RequestHead | None
         user_agent=fields.get("user-agent", ""),
         status=refused.status,
         retry_after=refused.retry_after,
+        denied_because=rule.reason if rule else "",
     )
     method = head.method if head else "GET"
     body = b"" if method == "HEAD" else made.body

@@ -283,6 +283,8 @@ def rule_fields(rule: Rule) -> Fields:
     fields: Fields = {"id": rule.ref.id, **predicate_fields(rule.predicates)}
     if rule.predicates.websocket:
         fields["websocket"] = True
+    if rule.ref.reason:
+        fields["reason"] = rule.ref.reason
     return fields | handling_fields(rule.handling) | _expires(rule.expires)
 
 

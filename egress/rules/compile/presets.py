@@ -6,7 +6,8 @@ argument can never change the structure. The result is compiled by the same code
 entries; its positions name the `use:` item and the line of the preset.
 
 A list parameter multiplies the host key or the path that contains it. A rule left without paths is
-dropped: `write: []` removes writing this way. An injection for dropped rules alone is dropped, too.
+dropped: `write: []` removes writing this way. `when: {parameter: choice}` on a rule or an injection drops it
+unless the argument has that choice. An injection for dropped rules alone is dropped, too.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Parameter(Model):
     help: str
     wildcard: bool = False
     choices: list[str] | None = None
+    risks: dict[str, str] = Field(default_factory=dict)
+    """What a choice gives away, by choice; said wherever it is chosen."""
     default: str | list[str] | None = None
 
     @property
@@ -72,6 +75,7 @@ class Preset:
     document: Document
 
 
+_CONDITIONAL_KEYS = ("allow", "deny", "inject")
 HEAD_KEYS = ("title", "parameters", "example")
 RULE_KEYS = ("secrets", "hosts", "tests")
 
@@ -95,6 +99,7 @@ def read(name: str, text: str, report: Report) -> Preset | None:
     errors = report.error_count
     rules = {key: value for key, value in document.value.items() if key in ("secrets", "hosts")}
     _check_parameters(rules, head, at)
+    _check_conditions(rules, head, at)
     if report.error_count > errors:
         return None
     return Preset(name, head, document)
@@ -122,6 +127,27 @@ def _check_parameters(rules: dict[str, Value], head: PresetHead, at: DocumentCur
             here.error(f"the preset has no parameter {quoted(name)}", did_you_mean(name, head.parameters))
 
 
+def _check_conditions(rules: dict[str, Value], head: PresetHead, at: DocumentCursor) -> None:
+    """Report every `when:` that can never hold, and every risk of an unknown choice."""
+    for name, parameter in head.parameters.items():
+        for choice in parameter.risks.keys() - {*(parameter.choices or ())}:
+            (at / "parameters" / name / "risks" / choice).key_error(f"{quoted(choice)} is not a choice")
+    for host, entry in _named_mappings(rules.get("hosts")):
+        for key in _CONDITIONAL_KEYS:
+            for number, item in enumerate(_mappings(entry.get(key))):
+                here = at / "hosts" / host / key / number / "when"
+                wanted = item.get("when", {})
+                is_sound = isinstance(wanted, dict) and all(
+                    name in head.parameters and choice in (head.parameters[name].choices or ())
+                    for name, choice in wanted.items()
+                )
+                if not is_sound:
+                    here.error(
+                        "no argument meets this condition",
+                        "write when: {parameter: choice} with a choice of that parameter",
+                    )
+
+
 def _texts(
     value: Value, path: ValuePath, at: DocumentCursor
 ) -> Iterator[tuple[str, ValuePath, DocumentCursor, bool]]:
@@ -142,6 +168,10 @@ def expand(preset: Preset, given: object, use: DocumentCursor) -> Document | Non
     arguments = _arguments(preset, given if isinstance(given, dict) else {}, use)
     if arguments is None:
         return None
+    for name, parameter in preset.head.parameters.items():
+        for choice in _as_list(arguments[name]):
+            if choice in parameter.risks:
+                use.report.notice(use.place, f"{preset.name}, {name}: {choice}: {parameter.risks[choice]}")
     return _Expansion(preset.document, arguments, use).document
 
 
@@ -255,7 +285,12 @@ class _Expansion:
 
     def _value(self, value: Value, path: ValuePath) -> Value | None:
         if isinstance(value, dict):
-            copy = self._mapping(value, value, path)
+            part = dict(value)
+            # A rule of another choice is gone, not open.
+            if _is_conditional(path) and not self._is_chosen(part.pop("when", {})):
+                self.dropped.add(str(value.get("id")))
+                return None
+            copy = self._mapping(part, value, path)
             # An empty list argument left no path: the rule is gone, not open.
             if value.get("paths") and copy.get("paths") == []:
                 self.dropped.add(str(value.get("id")))
@@ -266,6 +301,10 @@ class _Expansion:
         if isinstance(value, str) and _takes_parameters(path, is_key=False):
             return next(self._texts(value), None)
         return value
+
+    def _is_chosen(self, wanted: Value) -> bool:
+        conditions = wanted if isinstance(wanted, dict) else {}
+        return all(choice in _as_list(self.arguments.get(name, [])) for name, choice in conditions.items())
 
     def _list(self, values: list[Value], path: ValuePath) -> list[Value]:
         copy: list[Value] = []
@@ -308,8 +347,7 @@ class _Expansion:
         if match is None:
             yield text
             return
-        argument = self.arguments.get(match[1], [])
-        for value in argument if isinstance(argument, list) else [argument]:
+        for value in _as_list(self.arguments.get(match[1], [])):
             for rest in self._texts(text[match.end() :]):
                 yield text[: match.start()] + value + rest
 
@@ -324,6 +362,20 @@ def _takes_parameters(path: ValuePath, *, is_key: bool) -> bool:
     if "inject" in names[2:3]:
         return names[-1] in ("secret", "bearer")
     return path[0] == "hosts" and names[2:] in (["paths"], ["allow", "paths"], ["deny", "paths"])
+
+
+def _is_conditional(path: ValuePath) -> bool:
+    """Report whether `when:` counts here: on the items of an entry's rules and injections."""
+    return len(path) == 4 and path[0] == "hosts" and path[2] in _CONDITIONAL_KEYS
+
+
+def _as_list(argument: Argument) -> list[str]:
+    return argument if isinstance(argument, list) else [argument]
+
+
+def _named_mappings(value: Value | None) -> list[tuple[str, dict[str, Value]]]:
+    found = value.items() if isinstance(value, dict) else ()
+    return [(key, item) for key, item in found if isinstance(item, dict)]
 
 
 def _mappings(value: Value | None) -> list[dict[str, Value]]:

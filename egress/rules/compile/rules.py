@@ -27,6 +27,8 @@ from egress.rules.language.model import (
 from egress.rules.language.report import DocumentCursor, did_you_mean, quoted
 from egress.types import Cookies, Limit, Place, Redirects, RuleRef, Scrub
 
+MAX_REASON_CHARS = 200
+
 IMPLICIT_RULE_ID = "host"
 """The id of the implicit allow rule of an entry without an `allow:` list."""
 
@@ -53,7 +55,7 @@ class RuleIds:
     prefix: str = ""
     seen: dict[str, str] = field(default_factory=dict)
 
-    def claim(self, written: str, at: DocumentCursor) -> RuleRef:
+    def claim(self, written: str, at: DocumentCursor, reason: str = "") -> RuleRef:
         """Return the reference of the rule at `at`; report an invalid or duplicate id."""
         if not _ID.fullmatch(written):
             (at / "id").error(
@@ -62,13 +64,13 @@ class RuleIds:
             )
         elif looks_like_credential(written):
             (at / "id").error("this id looks like a credential (not shown)", "ids are shown in every record")
-        return self._ref(written, at / "id", at.place)
+        return self._ref(written, at / "id", at.place, reason)
 
     def implicit(self, at: DocumentCursor) -> RuleRef:
         """Return the reference of the implicit rule of an entry without a list of rules."""
         return self._ref(IMPLICIT_RULE_ID, at, at.key_place)
 
-    def _ref(self, written: str, at: DocumentCursor, place: Place) -> RuleRef:
+    def _ref(self, written: str, at: DocumentCursor, place: Place, reason: str = "") -> RuleRef:
         name = self.prefix + written
         if name in self.seen:
             at.error(
@@ -77,7 +79,7 @@ class RuleIds:
             )
         # Kept even after a duplicate, so that a third rule of the name is reported, too.
         self.seen[name] = str(place)
-        return RuleRef(self.key, name, place)
+        return RuleRef(self.key, name, place, reason)
 
 
 def allow_rule(model: Allow, at: DocumentCursor, ids: RuleIds) -> Rule:
@@ -104,7 +106,22 @@ def deny_rule(model: Deny, at: DocumentCursor, ids: RuleIds) -> Rule:
     if not any(getattr(model, name, None) is not None for name in (*PREDICATE_KEYS, "websocket", "hosts")):
         at.error("a deny rule needs at least one predicate", 'to deny everything write paths: ["/**"]')
     # Without expiry: a deny that ends by itself would open traffic silently.
-    return Rule(ids.claim(model.id, at), predicates)
+    return Rule(ids.claim(model.id, at, _reason(model.reason, at / "reason")), predicates)
+
+
+def _reason(text: str | None, at: DocumentCursor) -> str:
+    if text is None:
+        return ""
+    # Sandboxes read it: a terminal must not act on it, and it must not give away a credential.
+    if looks_like_credential(text):
+        at.error("this reason looks like a credential (not shown)", "sandboxes read reasons")
+        return ""
+    if not text.strip() or not text.isprintable() or len(text) > MAX_REASON_CHARS:
+        at.error(
+            f"a reason is one line of printable text, of at most {MAX_REASON_CHARS} characters", "shorten it"
+        )
+        return ""
+    return text.strip()
 
 
 def predicates_of(model: Allow | Deny | Host, at: DocumentCursor) -> Predicates:

@@ -124,6 +124,9 @@ class Deny(Matching):
     encoded_slash: Literal["data"] | None = Field(
         None, description="Allow %2F in the path patterns of this rule."
     )
+    reason: str | None = Field(
+        None, description="Why, in one line: the answer to the sandbox, the log and `explain` show it."
+    )
 
 
 class TopDeny(Deny):

@@ -36,6 +36,9 @@ class Report:
     def warning(self, place: Place, message: str, hint: str = "", *, is_idle: bool = False) -> None:
         self.findings.append(Finding(place, Severity.WARNING, message, hint, is_idle))
 
+    def notice(self, place: Place, message: str, hint: str = "") -> None:
+        self.findings.append(Finding(place, Severity.NOTICE, message, hint))
+
     @property
     def error_count(self) -> int:
         return sum(finding.severity is Severity.ERROR for finding in self.findings)

@@ -152,3 +152,12 @@ hosts:
   more.example.com: {{allow: all, inject: [{{bearer: other}}]}}
 """
     assert unscrubbed_secrets(policy_of(rules)) == found
+
+
+def test_a_notice_is_told_without_alarm() -> None:
+    place = Place("hosts.yaml", 3, 4)
+    with capture_logs() as logged:
+        log_findings([Finding(place, Severity.NOTICE, "it was chosen")])
+    assert logged == [
+        {"event": "rules.notice", "place": "hosts.yaml:3:4", "notice": "it was chosen", "log_level": "info"}
+    ]

@@ -215,3 +215,18 @@ def test_a_fact_with_a_field_of_its_own_stands_there(monkeypatch: pytest.MonkeyP
     told = body(lines.exchange(replace(RECORD, facts={"alpn": "h3", "other": 1}), FACTS))
     assert (told["alpn"], told["facts"]) == ("h3", {"other": 1})
     assert "facts" not in body(lines.exchange(replace(RECORD, facts={"alpn": "h3"}), FACTS))
+
+
+BECAUSE = replace(RULE, id="no-keys", reason="Keys let somebody in.")
+
+
+def test_the_reason_of_a_deny_is_a_fact_of_its_lines() -> None:
+    """`stripped` and other facts stand beside it, and an allow has none."""
+    record = replace(DENIED, rule=BECAUSE, facts={"stripped": "query:key"})
+    assert body(lines.exchange(record, FACTS))["facts"] == {
+        "stripped": "query:key",
+        "reason": "Keys let somebody in.",
+    }
+    assert body(lines.refusal(replace(NAME, rule=BECAUSE)))["facts"] == {"reason": "Keys let somebody in."}
+    assert "facts" not in body(lines.refusal(NAME))
+    assert "facts" not in body(lines.exchange(RECORD, FACTS))

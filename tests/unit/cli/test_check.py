@@ -130,3 +130,15 @@ def test_a_credential_in_a_rule_file_is_found_and_not_shown(capsys: Captured) ->
     said = capsys.readouterr()
     assert "looks like a credential" in said.out
     assert value not in said.out + said.err
+
+
+def test_a_notice_is_said_each_time_and_is_never_a_failure(capsys: Captured) -> None:
+    write("version: 1\nuse:\n  - github: {graphql: read-write}\n")
+    for arguments in (["check"], ["check", "--strict"]):
+        assert main(arguments) == 0
+        said = capsys.readouterr().out
+        assert said.startswith("hosts.yaml:3:5: notice: github, graphql: read-write: GraphQL is not read.")
+        assert said.endswith(" (1 notice)\n")
+    main(["check", "--json"])
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["severity"] == "notice"

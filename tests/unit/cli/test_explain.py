@@ -181,3 +181,29 @@ def test_a_hostile_url_stays_one_printable_line(capsys: Captured) -> None:
         main(["explain", "GET\x1b[1m", url])
         said = capsys.readouterr()
         assert all(line.isprintable() for line in (said.out + said.err).splitlines())
+
+
+REASONED = """\
+version: 1
+hosts:
+  api.example.com:
+    allow: all
+    deny: [{id: no-keys, paths: [/keys], reason: "Keys let somebody in."}]
+"""
+
+
+def test_a_deny_is_shown_with_its_reason(capsys: Captured) -> None:
+    Path("hosts.yaml").write_text(REASONED, "utf-8")
+    assert main(["explain", "GET", "https://api.example.com/keys"]) == 1
+    assert "reason Keys let somebody in." in squeezed(capsys.readouterr().out)
+    main(["explain", "GET", "https://api.example.com/keys", "--json"])
+    assert json.loads(capsys.readouterr().out)["reason"] == "Keys let somebody in."
+
+
+def test_what_is_stripped_is_shown(capsys: Captured) -> None:
+    text = RULES.replace("{bearer: token}", '{bearer: token, strip: ["query:key", "cookie:sid"]}')
+    Path("hosts.yaml").write_text(text, "utf-8")
+    assert main(["explain", "GET", "https://api.example.com/a"]) == 0
+    assert "strips query:key, cookie:sid if the sandbox sends it" in squeezed(capsys.readouterr().out)
+    main(["explain", "GET", "https://api.example.com/a", "--json"])
+    assert json.loads(capsys.readouterr().out)["strip"] == ["query:key", "cookie:sid"]

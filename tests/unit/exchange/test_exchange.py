@@ -1011,3 +1011,17 @@ def test_an_account_begins_empty_for_every_exchange() -> None:
     one, two = RecordBuilder(), RecordBuilder()
     one.found["github"] += 1
     assert two.found == {}
+
+
+def test_a_denial_carries_the_reason_of_its_rule() -> None:
+    rules = policy_of("""
+        version: 1
+        hosts:
+          api.example.com:
+            allow: all
+            deny: [{id: no, paths: [/no], reason: "Closed for good."}, {id: mute, paths: [/mute]}]
+    """)
+    for path, reason in (("/no", "Closed for good."), ("/mute", ""), ("/no/../x", "")):
+        step = exchange(policy=rules).begin(request(path), NOW)
+        assert isinstance(step, DenyRequest)
+        assert step.reason == reason

@@ -323,3 +323,19 @@ def test_a_grpc_message_is_percent_encoded(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setitem(CODES, "rule.none", RefusalCode(403, "100 %\n\xe9", "~"))
     assert dict(grpc_error_page("rule.none", "").headers)["grpc-message"] == "100 %25%0A%C3%A9 ~ (rule.none)"
+
+
+BECAUSE = "Keys are closed: 100% of them, \u00e9."
+
+
+def test_the_reason_of_a_deny_is_part_of_the_message() -> None:
+    """Most clients show the message and nothing else."""
+    told = json.loads(error_page("rule.denied", ID, denied_because=BECAUSE).body)["error"]
+    assert told["reason"] == BECAUSE
+    assert told["message"] == f"{CODES['rule.denied'].message} {BECAUSE}"
+    assert "reason" not in json.loads(error_page("rule.denied", ID).body)["error"]
+    text = error_page("rule.denied", ID, user_agent="git/2.4", denied_because=BECAUSE).body.decode()
+    assert text.startswith(f"Egress: {CODES['rule.denied'].message} {BECAUSE} (rule.denied)\n")
+    grpc = error_page("rule.denied", ID, content_type="application/grpc", denied_because=BECAUSE)
+    assert "Keys are closed: 100%25 of them, %C3%A9." in dict(grpc.headers)["grpc-message"]
+    assert BECAUSE not in error_page("no.such", ID, denied_because=BECAUSE).body.decode()

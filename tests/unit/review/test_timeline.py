@@ -56,3 +56,10 @@ def test_facts_and_fields_with_a_title_are_told() -> None:
     line = LogEntry(1, "", 0, "exchange", {"event": "exchange", "facts": facts}, b"")
     told = {stage.name: stage.text for stage in build_timeline(line)}
     assert told["found"] == "graphql.operation query, depth 3, cached yes, empty "
+
+
+def test_the_reason_of_a_deny_is_told_with_the_decision() -> None:
+    fields = {"event": "exchange", "verdict": "deny", "code": "rule.denied", "facts": {"reason": "Why not."}}
+    told = {stage.name: stage for stage in build_timeline(LogEntry(1, "", 0, "exchange", fields, b""))}
+    assert told["decided"].note.endswith("rule denies this request. Why not.")
+    assert not told["found"].text if "found" in told else True

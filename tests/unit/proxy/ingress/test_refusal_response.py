@@ -11,7 +11,7 @@ from egress.http1 import RequestHead, RequestReader, ResponseReader
 from egress.proxy.ingress.client_stream import ClientStream
 from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection, SpokenProtocol
 from egress.proxy.ingress.refusal_response import refusal_bytes, refusal_page
-from egress.types import Identity
+from egress.types import HostDecision, Identity, Place, RuleRef, Verdict
 from tests.unit.proxy.ingress_fixture import QUICK, IngressFixture, code, connect, get, status
 
 
@@ -87,3 +87,9 @@ def test_a_tls_client_gets_a_fatal_alert(name: str, alert: int) -> None:
 
 def test_nobody_knows_what_to_say_to_a_client_that_has_said_nothing() -> None:
     assert told("", IngressRefusal("protocol.refused")) == b""
+
+
+def test_the_reason_of_a_deny_is_told() -> None:
+    rule = RuleRef("deny", "no-paste", Place("hosts.yaml", 3, 5), "Pastes are public.")
+    decision = HostDecision(Verdict.DENY, "rule.denied", rule=rule)
+    assert b"Pastes are public." in refusal_page(IngressRefusal("rule.denied", decision=decision), "c1")

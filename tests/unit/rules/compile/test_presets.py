@@ -7,7 +7,8 @@ import pytest
 from egress.rules.compile.presets import expand, read
 from egress.rules.language.document import read as read_document
 from egress.rules.language.report import DocumentCursor, Report
-from tests.unit.rules.rule_samples import decision_text, errors, policy
+from egress.types import Severity
+from tests.unit.rules.rule_samples import decision_text, errors, loaded, policy
 
 TEXT = """
 title: P
@@ -195,3 +196,70 @@ def test_a_mistake_in_the_rules_of_a_preset_is_reported_at_its_use(entry: str) -
     found = errors("use: [p]", presets={"p": preset})
     assert found
     assert all(line.startswith("hosts.yaml:1:7") for line in found)
+
+
+CHOOSING = """
+title: C
+parameters:
+  mode:
+    {type: choice, help: How., choices: [no, some, all], default: no, risks: {all: "Everything is open."}}
+  more: {type: list of choice, help: More., choices: [x, y], default: []}
+  secret: {type: secret, help: A secret., default: s}
+secrets:
+  "${secret}": {from: "env:X", hosts: [h.example]}
+hosts:
+  h.example:
+    allow:
+      - {id: read, paths: [/r]}
+      - {id: some, when: {mode: some}, paths: [/s]}
+      - {id: all, when: {mode: all}}
+      - {id: x, when: {more: x, mode: some}, paths: [/x]}
+    deny: [{id: no, when: {mode: no}, paths: [/no]}]
+    inject: [{bearer: "${secret}", for: [some, all]}, {query: {name: q, secret: s}, when: {more: y}}]
+"""
+
+
+def chosen(arguments: str) -> tuple[set[str], set[str]]:
+    """The ids of the rules, and the slots that get a credential."""
+    rules = policy(f"use: [{{c: {{{arguments}}}}}]", presets={"c": CHOOSING})
+    (entry,) = rules.entries.values()
+    ids = {rule.ref.id.removeprefix("c-") for rule in (*entry.allow, *entry.deny)}
+    return ids, {str(slot) for item in entry.inject for slot in item.injection.slots}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ids", "slots"),
+    [
+        ("", {"read", "no"}, set()),
+        ("mode: some", {"read", "some"}, {"header:authorization"}),
+        ("mode: all", {"read", "all"}, {"header:authorization"}),
+        ("mode: some, more: [x]", {"read", "some", "x"}, {"header:authorization"}),
+        ("more: [y, x]", {"read", "no"}, {"query:q"}),
+    ],
+)
+def test_a_condition_drops_what_another_choice_wants(arguments: str, ids: set[str], slots: set[str]) -> None:
+    assert chosen(arguments) == (ids, slots)
+
+
+def test_a_risk_is_said_where_it_is_chosen() -> None:
+    findings = loaded("use: [{c: {mode: all}}]", presets={"c": CHOOSING}).findings
+    said = [f for f in findings if f.severity is Severity.NOTICE]
+    assert [(str(f.place), f.severity, f.message) for f in said] == [
+        ("hosts.yaml:1:7", Severity.NOTICE, "c, mode: all: Everything is open.")
+    ]
+    assert loaded("use: [{c: {mode: some}}]", presets={"c": CHOOSING}).findings == ()
+
+
+@pytest.mark.parametrize("when", ["{mode: none}", "{node: no}", "{secret: s}", "no", "[no]", "{mode: [no]}"])
+def test_a_condition_that_no_argument_meets_is_an_error_of_the_preset(when: str) -> None:
+    text = CHOOSING.replace("when: {mode: no}", f"when: {when}")
+    (found,) = errors("use: [{c: {}}]", presets={"c": text})
+    assert "no argument meets this condition" in found
+    unknown = CHOOSING.replace("risks: {all:", "risks: {al:")
+    assert "`al` is not a choice" in errors("use: [{c: {}}]", presets={"c": unknown})[0]
+
+
+def test_a_condition_counts_on_rules_and_injections_alone() -> None:
+    text = CHOOSING.replace("  h.example:\n", "  h.example:\n    when: {mode: no}\n")
+    assert "unknown key `when`" in errors("use: [c]", presets={"c": text})[0]
+    assert "unknown key `when`" in errors("hosts: {h.example: {allow: [{id: a, when: {mode: no}}]}}")[0]
