@@ -88,7 +88,8 @@ async def prove(plan: FencePlan, note: Callable[[str], None], dial: Dial | None 
     give_up, passed, told = loop.time() + plan.timeout, 0, ""
     while True:
         # Both halves in every round: a policy that comes late may also shut the proxy off.
-        fault = await _fault(plan, dial or answers)
+        # No query to the proxy: it would record one refusal more for every pod that starts.
+        fault = await _fault(plan, dial or answers, dial or connects)
         passed = 0 if fault else passed + 1
         if passed == plan.passes:
             return
@@ -104,10 +105,11 @@ async def prove(plan: FencePlan, note: Callable[[str], None], dial: Dial | None 
         await asyncio.sleep(plan.interval)
 
 
-async def _fault(plan: FencePlan, dial: Dial) -> str:
+async def _fault(plan: FencePlan, dial: Dial, dial_proxy: Dial) -> str:
     """Dial everything at once, and say what is wrong; empty if nothing is."""
     blocked, proxy = await asyncio.gather(
-        _dial_all(plan.blocked, plan.dial_timeout, dial), _dial_all(plan.proxy, plan.dial_timeout, dial)
+        _dial_all(plan.blocked, plan.dial_timeout, dial),
+        _dial_all(plan.proxy, plan.dial_timeout, dial_proxy),
     )
     if opened := [str(at) for at, has_answered in zip(plan.blocked, blocked, strict=True) if has_answered]:
         return f"{', '.join(opened)} answered, and must not"
@@ -122,13 +124,14 @@ async def _dial_all(addresses: Sequence[FenceAddress], seconds: float, dial: Dia
 
 async def answers(at: FenceAddress, seconds: float) -> bool:
     """Say whether an address takes a TCP connection, or on port 53 answers a DNS query by UDP."""
-    tries = [_connects(at, seconds)]
+    tries = [connects(at, seconds)]
     if at.port == _DNS_PORT:
         tries.append(_replies(at, seconds))
     return any(await asyncio.gather(*tries))
 
 
-async def _connects(at: FenceAddress, seconds: float) -> bool:
+async def connects(at: FenceAddress, seconds: float) -> bool:
+    """Say whether an address takes a TCP connection."""
     return await _try(socket.SOCK_STREAM, at, seconds, lambda _: asyncio.sleep(0))
 
 

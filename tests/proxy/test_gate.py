@@ -65,6 +65,12 @@ def test_a_proxy_that_is_not_there_holds_the_pod_back(capsys: Captured) -> None:
     assert "the proxy does not answer at 127.0.0.1:2" in capsys.readouterr().err
 
 
+def test_the_name_server_of_the_proxy_is_sent_no_query_that_it_would_record(capsys: Captured) -> None:
+    with dns("127.0.0.53") as names:
+        assert gate(CLOSED, proxy=names) == 1
+    assert f"the proxy does not answer at {names}" in capsys.readouterr().err
+
+
 def test_a_name_server_that_answers_by_udp_alone_is_found(capsys: Captured) -> None:
     with listening() as proxy, dns("127.0.0.53") as names:
         assert gate(names, proxy=proxy) == 1
