@@ -30,14 +30,23 @@ def dns(address: str) -> Iterator[str]:
         except PermissionError:
             pytest.skip("port 53 needs root")
 
+        ended = threading.Event()
+        # A thread that waits in the socket would keep the port after the close.
+        server.settimeout(0.05)
+
         def serve() -> None:
-            with contextlib.suppress(OSError):
-                while True:
+            while not ended.is_set():
+                with contextlib.suppress(TimeoutError):
                     question, peer = server.recvfrom(512)
                     server.sendto(question, peer)
 
-        threading.Thread(target=serve, daemon=True).start()
-        yield f"{address}:53"
+        serving = threading.Thread(target=serve)
+        serving.start()
+        try:
+            yield f"{address}:53"
+        finally:
+            ended.set()
+            serving.join()
 
 
 def gate(*blocked: str, proxy: str) -> int:
