@@ -5,9 +5,9 @@ so each sandbox has its own, and no file holds it. Unlike a placeholder it stand
 swapped, so no honest client sends it. A request with a canary is denied at any destination, before the rules
 are asked; the code says whether the sandbox loses its access.
 
-Values are found in any case, percent-encoded up to four times, and inside base64 at each offset. Stated
-limits: compressed, encrypted, JSON-escaped or split values are not found, nor is base64 of a changed
-spelling.
+Values are found in any case, in hexadecimal, percent-encoded up to four times, and inside base64 at each
+offset. Stated limits: compressed, encrypted, JSON-escaped or split values are not found, nor is base64 or
+hexadecimal of a changed spelling.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from egress.credentials.placeholder_search import (
     Placeholder,
     Placeholders,
     base64_needles,
+    lower_case_needles,
 )
 from egress.types import Head, RuleRef, Shape
 
@@ -62,10 +63,10 @@ class Canaries:
     def __post_init__(self) -> None:
         values = [each.value.encode("ascii") for each in self._values.all]
         coded = [needle for value in values for needle in base64_needles(value)]
-        plain = [value.lower() for value in values]
+        plain = [needle for value in values for needle in lower_case_needles(value)]
         object.__setattr__(self, "_plain", BytesAhoCorasick(plain, matchkind=MatchKind.LeftmostFirst))
         object.__setattr__(self, "_coded", BytesAhoCorasick(coded, matchkind=MatchKind.LeftmostFirst))
-        bare = max((len(each) for each in (*values, *coded)), default=1)
+        bare = max((len(each) for each in (*plain, *coded)), default=1)
         object.__setattr__(self, "_longest_bare", bare)
         object.__setattr__(self, "longest", bare * _MAX_BYTES_PER_CHARACTER)
 
@@ -124,7 +125,8 @@ class Canaries:
     def _in_layer(self, data: bytes) -> set[str | None]:
         values = self._values.all
         found: set[str | None] = set()
-        found |= {values[index].secret for index, _, _ in self._plain.find_matches_as_indexes(data.lower())}
+        lowered = self._plain.find_matches_as_indexes(data.lower())
+        found |= {values[index // 2].secret for index, _, _ in lowered}
         return found | {
             values[index // 3].secret for index, _, _ in self._coded.find_matches_as_indexes(data)
         }

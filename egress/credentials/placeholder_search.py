@@ -4,6 +4,7 @@ Theory of operation. Nearly every head holds no placeholder, so that answer must
 once, and two automata look for all values at the same time. The first knows the values in lower case, because
 header names and hosts arrive in lower case. The second knows each value inside base64, at each of its three
 possible offsets; it finds a value in Basic credentials of any user, and in other base64, without decoding.
+Hexadecimal has no case, so the first knows it, too.
 
 Percent-encoding is peeled in layers, and each layer is searched again. Text that still decodes after the last
 layer counts as a sighting: no honest client nests that deep, and unsearched text must not pass as searched.
@@ -55,7 +56,8 @@ class Placeholders:
     def __post_init__(self) -> None:
         values = [each.value.encode("ascii") for each in self.all]
         coded = [needle for value in values for needle in base64_needles(value)]
-        object.__setattr__(self, "_plain", _automaton([value.lower() for value in values]))
+        plain = [needle for value in values for needle in lower_case_needles(value)]
+        object.__setattr__(self, "_plain", _automaton(plain))
         object.__setattr__(self, "_coded", _automaton(coded))
 
     @classmethod
@@ -110,7 +112,7 @@ class Placeholders:
         return hits if unquote_to_bytes(layer) == layer else [*hits, _UNSEARCHABLE_HIT]
 
     def _hits_in_layer(self, layer: bytes) -> list[int]:
-        hits = [index for index, _, _ in self._plain.find_matches_as_indexes(layer.lower())]
+        hits = [index // 2 for index, _, _ in self._plain.find_matches_as_indexes(layer.lower())]
         # Each value has three needles in base64, one for each offset.
         hits += [index // 3 for index, _, _ in self._coded.find_matches_as_indexes(layer)]
         return hits
@@ -123,6 +125,12 @@ class Placeholders:
 def _automaton(needles: list[bytes]) -> BytesAhoCorasick:
     # This kind of match lets the automaton skip ahead: many times faster if nothing is found.
     return BytesAhoCorasick(needles, matchkind=MatchKind.LeftmostFirst)
+
+
+def lower_case_needles(value: bytes) -> Iterator[bytes]:
+    """Yield the two spellings of a value that are searched in text without its case."""
+    yield value.lower()
+    yield value.hex().encode("ascii")
 
 
 def base64_needles(value: bytes) -> Iterator[bytes]:

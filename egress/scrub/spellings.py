@@ -11,7 +11,8 @@ byte stay outside.
 Carriers nest once: the base64 forms are written as JSON, URLs and pages carry them too, because an
 echoed `Authorization: Basic` is what a JSON echo service returns. So is the percent-encoded form, which is
 how a secret stands in a query: the URL of a request comes back in the query of another one, such as the
-`?next=` of a page for signing in, and is escaped a second time there. Deeper nesting is not covered.
+`?next=` of a page for signing in, and is escaped a second time there. A JSON text is nested in another one
+by services that pass on what a service behind them said. Deeper nesting is not covered.
 
 Needs no knowledge of where the spellings are used, and must not drop one: a missing spelling is a
 leak, a superfluous one costs some nanoseconds.
@@ -20,6 +21,7 @@ leak, a superfluous one costs some nanoseconds.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
 from itertools import product
 from urllib.parse import quote
@@ -56,6 +58,8 @@ _JSON_ESCAPED_SETS = (
     "<>&'\"+`",  # System.Text.Json
     "<>&'\"",  # json_encode of PHP with all its flags
     "<>&'\"=-;`",  # escapejs of Django
+    "/",  # encoders that keep `</script>` out of a page
+    "<>&'\"/",  # the same, with all that a page could take for markup
 )
 _JSON_SHORT_ESCAPES = {
     '"': '\\"',
@@ -81,7 +85,12 @@ _HTML_TABLES = (
     _HTML_ENTITIES | {'"': "&quot;", "'": "&#x27;", "/": "&#x2F;"},
     _HTML_ENTITIES | {'"': "&quot;", "'": "&#x27;", "`": "&#x60;", "=": "&#x3D;"},  # Handlebars
     _HTML_ENTITIES | {'"': "&quot;", "'": "&#39;", "/": "&#x2F;", "`": "&#x60;", "=": "&#x3D;"},  # Mustache
+    _HTML_ENTITIES | {'"': "&#34;", "'": "&#39;", "/": "&#47;"},
 )
+
+_MAX_MIXED_ESCAPES = 4
+"""Above this many escapes the spellings that mix capital and small digits are too many to search."""
+_ESCAPE_WITH_LETTER = re.compile(rb"%(?:[0-9][A-F]|[A-F][0-9A-F])")
 
 
 def spellings(secret: Secret) -> frozenset[bytes]:
@@ -97,6 +106,8 @@ def spellings(secret: Secret) -> frozenset[bytes]:
             "Use a longer secret, or write `scrub: off` where it is injected.",
         )
     found = {value, value.lower(), value.upper(), *_hexadecimal(value), *_every_byte_escaped(value)}
+    found.update(_in_wide_characters(value))
+    found.update(mixed for escaped in _in_url(value) for mixed in _of_mixed_case(escaped))
     in_query = quote(value, safe="").encode()
     for carried in {value, in_query, *_base64_cores(value), *_base64_cores(in_query)}:
         found.add(carried)
@@ -110,6 +121,28 @@ def _hexadecimal(value: bytes) -> Iterator[bytes]:
     digits = value.hex().encode()
     yield digits
     yield digits.upper()
+
+
+def _in_wide_characters(value: bytes) -> Iterator[bytes]:
+    """Yield the value in UTF-16 and UTF-32; of ASCII the part that both byte orders have in common."""
+    if value.isascii():
+        yield from (
+            zeros.join(value[at : at + 1] for at in range(len(value))) for zeros in (b"\0", b"\0\0\0")
+        )
+    else:
+        yield from (_as_text(value).encode(encoding) for encoding in ("utf-16-le", "utf-16-be"))
+
+
+def _of_mixed_case(escaped: bytes) -> Iterator[bytes]:
+    """Yield percent-encoded text with the digits of each escape in capital or in small letters."""
+    spots = [match.span() for match in _ESCAPE_WITH_LETTER.finditer(escaped)]
+    if not 2 <= len(spots) <= _MAX_MIXED_ESCAPES:
+        return
+    for choice in product((bytes.upper, bytes.lower), repeat=len(spots)):
+        mixed = bytearray(escaped)
+        for (start, end), change in zip(spots, choice, strict=True):
+            mixed[start:end] = change(escaped[start:end])
+        yield bytes(mixed)
 
 
 def _every_byte_escaped(value: bytes) -> Iterator[bytes]:
@@ -148,7 +181,12 @@ def _in_json(value: bytes) -> Iterator[bytes]:
         table = {ord(char): _json_char(char, form, plain=plain) for char in set(text)}
         table |= {ord(char): short for char, short in _JSON_SHORT_ESCAPES.items()} | {ord("/"): slash}
         table |= {ord(char): form % ord(char) for char in caution}
-        yield text.translate(table).encode()
+        once = text.translate(table)
+        yield once.encode()
+        # Inside another JSON text a slash stays, or is escaped once more.
+        if once != text:
+            yield once.replace("\\", "\\\\").replace('"', '\\"').encode()
+            yield once.replace("\\", "\\\\").replace('"', '\\"').replace("/", "\\/").encode()
 
 
 def _json_char(char: str, form: str, *, plain: bool) -> str:
@@ -162,6 +200,8 @@ def _in_html(value: bytes) -> Iterator[bytes]:
     text = _as_text(value)
     for table in _HTML_TABLES:
         yield text.translate({ord(char): entity for char, entity in table.items()}).encode()
+        # Libraries write the digits of an entity in capitals or in small letters.
+        yield text.translate({ord(char): entity.lower() for char, entity in table.items()}).encode()
 
 
 def _as_text(value: bytes) -> str:

@@ -20,6 +20,7 @@ SPELLINGS = [
     *(VALUE, VALUE.upper(), b64encode(b"x" + VALUE)),
     *(_ESCAPED, _ESCAPED.replace(b"%", b"%252525"), VALUE.replace(b"_", b"%2525255f")),
     *(_ESCAPED[:3] + VALUE[1:], VALUE[:-1] + _ESCAPED[-3:]),
+    *(VALUE.hex().encode(), VALUE.hex().upper().encode()),
 ]
 
 

@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import urllib.parse
+from itertools import product
 
 import pytest
 
@@ -92,6 +93,39 @@ def test_finds_every_control_character_as_json_writes_it() -> None:
     assert found(value, json.dumps(value.decode()))
     for short, char in (("b", "\b"), ("f", "\f"), ("n", "\n"), ("r", "\r"), ("t", "\t")):
         assert found(f"secret{char}value".encode(), f"secret\\{short}value")
+
+
+@pytest.mark.parametrize("slash", ["\\u002f", "\\u002F", "\\/"])
+@pytest.mark.parametrize("value", [b"secret/with/slash", b'secret/"with"/\\quotes'])
+def test_finds_a_slash_that_json_escapes_also_inside_another_json_text(value: bytes, slash: str) -> None:
+    once = json.dumps(value.decode()).replace("/", slash)
+    assert found(value, once)
+    for outer in ("/", "\\/"):
+        assert found(value, json.dumps({"body": once}).replace("/", outer))
+    plain = json.dumps({"body": json.dumps(value.decode())})
+    assert found(value, plain)
+    assert found(value, plain.replace("/", "\\/"))
+
+
+@pytest.mark.parametrize("entity", ["&#x2f;", "&#x2F;", "&#47;"])
+def test_finds_a_slash_that_a_page_escapes(entity: str) -> None:
+    assert found(b"secret/with/slash", f"secret{entity}with{entity}slash")
+    quote = entity.replace("47", "39").replace("2f", "27").replace("2F", "27")
+    assert found(b"secret/it's", f"secret{entity}it{quote}s")
+
+
+def test_finds_percent_digits_of_mixed_case() -> None:
+    value = b"a+secret/of:four=signs"
+    for signs in product(("%2b", "%2B"), ("%2f", "%2F"), ("%3a", "%3A"), ("%3d", "%3D")):
+        assert found(value, "a{}secret{}of{}four{}signs".format(*signs)), signs
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_finds_wide_characters_that_nobody_declares(encoding: str) -> None:
+    assert found(PLAIN, f"before {PLAIN.decode()} behind".encode(encoding))
+    if "16" in encoding:
+        text = "pässwörter😀"
+        assert found(text.encode(), f"before {text} behind".encode(encoding))
 
 
 def test_finds_lower_case_percent_digits() -> None:
