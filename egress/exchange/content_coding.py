@@ -38,7 +38,7 @@ class ContentCoding(Enum):
 #
 # - a call returns at most `MAX_WINDOW_OUTPUT_BYTES`, or `MAX_PIECES_PER_CHUNK` times its input;
 # - behind the first `FREE_BYTES` a body may be `MAX_RATIO` times as long as it came;
-# - a window is at most 8 MiB for zstd (RFC 9659), 16 MiB for br, 32 KiB for gzip and deflate.
+# - a window is at most 4 MiB: an upstream that ignores what we ask for could take 16 MiB for each response.
 #
 # A member counts as `MEMBER_COST_BYTES` bytes on top of its contents: an empty member makes work too.
 # Bytes behind the end, an end too early, a preset dictionary and any fault of the coding raise.
@@ -49,7 +49,8 @@ FREE_BYTES: Final = 1 << 20
 MAX_RATIO: Final = 500
 MEMBER_COST_BYTES: Final = 16 << 10
 
-_MAX_WINDOW_BYTES: Final = 8 << 20
+MAX_WINDOW_BYTES: Final = 4 << 20
+_MAX_ZSTD_HEAD_BYTES: Final = 18
 # A block of zstd takes four bytes at least and gives 128 KiB at most; its library has no other bound.
 _SLICE_BYTES: Final = 128
 
@@ -206,12 +207,16 @@ class _Brotli:
 
     def __init__(self) -> None:
         self._stream = brotli.Decompressor()
+        self._is_begun = False
 
     @property
     def is_finished(self) -> bool:
         return bool(self._stream.is_finished())
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        if data and not self._is_begun:
+            self._is_begun = True
+            _check_window(_brotli_window(data[0]))
         is_drained = False
         while not is_drained:
             piece: bytes = self._stream.process(data, output_buffer_limit=PIECE_BYTES)
@@ -227,7 +232,9 @@ class _Zstd:
     may_be_followed = True
 
     def __init__(self) -> None:
-        self._stream = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).decompressobj()
+        self._ahead = b""
+        self._is_begun = False
+        self._stream = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj()
         self.unused = b""
 
     @property
@@ -235,6 +242,14 @@ class _Zstd:
         return self._stream.eof
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        if not self._is_begun:
+            data = self._ahead + data
+            window = _zstd_window(data)
+            if window is None:
+                self._ahead = data
+                return
+            _check_window(window)
+            self._is_begun = True
         for begin in range(0, len(data), _SLICE_BYTES):
             end = begin + _SLICE_BYTES
             piece = self._stream.decompress(data[begin:end])
@@ -243,6 +258,31 @@ class _Zstd:
             if self._stream.eof:
                 self.unused = self._stream.unused_data + data[end:]
                 return
+
+
+def _brotli_window(byte: int) -> int:
+    """Return the size of the window that the first byte of a brotli stream states (RFC 7932, 9.1)."""
+    if not byte & 1:
+        return 1 << 16
+    if byte >> 1 & 7:
+        return 1 << (17 + (byte >> 1 & 7))
+    # Where these three bits are 1 the stream is not of the standard, and the library refuses it.
+    return 1 << (8 + (byte >> 4 & 7 or 9))
+
+
+def _zstd_window(data: bytes) -> int | None:
+    """Return the size of the window that the head of a zstd frame states; None while it is not whole."""
+    try:
+        return zstandard.get_frame_parameters(data).window_size
+    except zstandard.ZstdError:
+        if len(data) < _MAX_ZSTD_HEAD_BYTES:
+            return None
+        raise
+
+
+def _check_window(size: int) -> None:
+    if size > MAX_WINDOW_BYTES:
+        raise BombError("The window of the contents of the response is too large.")
 
 
 def _is_zlib(data: bytes) -> bool:

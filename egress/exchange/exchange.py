@@ -57,6 +57,7 @@ from egress.exchange.response import (
     coding_of,
     holds_secret,
     is_grpc,
+    must_withhold,
     needs_search,
 )
 from egress.rules.decide.decision import decide
@@ -337,7 +338,7 @@ class Exchange:
         if self._searches and self._needles is not None:
             masked = self._needles.mask(payload)
             self._record.found.update(masked.found)
-            if masked.hits and self._effects.scrub is Scrub.BLOCK:
+            if must_withhold(self._effects, self._record.found):
                 return self._cut("response.withheld")
             payload = masked.data
         self._record.down += len(payload)
@@ -358,7 +359,7 @@ class Exchange:
         if isinstance(kept, CutExchange):
             return self._cut(kept.code)
         # Trailers, and new needles since the last piece, may have found a secret too.
-        if self._effects.scrub is Scrub.BLOCK and self._record.found:
+        if must_withhold(self._effects, self._record.found):
             return self._cut("response.withheld")
         rest = [] if self._scrubber is None else self._scrubber.finish()
         self._stage = ExchangeStage.DONE
@@ -462,7 +463,7 @@ class Exchange:
                 return self._cut("response.withheld")
             return [chunk] if chunk else []
         pieces = self._scrubber.feed(chunk)
-        if self._effects.scrub is Scrub.BLOCK and self._scrubber.hits:
+        if must_withhold(self._effects, self._record.found):
             return self._cut("response.withheld")
         return pieces
 

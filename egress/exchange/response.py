@@ -26,7 +26,7 @@ from egress.exchange.messages import AnswerHead, CutExchange, Destination, Respo
 from egress.exchange.request import names_destination
 from egress.http1.fields import CheckedFields, is_forbidden
 from egress.http1.grammar import VALUE_CHARS
-from egress.scrub import Needles
+from egress.scrub import MAX_HITS, Needles
 from egress.types import Cookies, Effects, Headers, Redirects, Scrub
 
 OWN_FIELD_PREFIX = "egress-"
@@ -100,7 +100,7 @@ def cleaned_answer(
     # The text of all fields exists already, and nearly always holds no secret.
     if searched is not None and holds_secret(searched, f"{reason}\n{fields.text}"):
         reason, headers = scrub_fields(reason, headers, effects, searched, found)
-    if effects.scrub is Scrub.BLOCK and found:
+    if must_withhold(effects, found):
         return CutExchange("response.withheld")
     if coding is not ContentCoding.PLAIN:
         headers = _decoded_fields(headers, is_empty=fields.length == 0 and not response.has_body)
@@ -135,7 +135,12 @@ def cleaned_trailers(
         ]
     )
     _, cleaned = scrub_fields("", kept, effects, needles, found)
-    return CutExchange("response.withheld") if effects.scrub is Scrub.BLOCK and found else cleaned
+    return CutExchange("response.withheld") if must_withhold(effects, found) else cleaned
+
+
+def must_withhold(effects: Effects, found: Counter[str]) -> bool:
+    """Tell whether what was found in a response ends it: a rule says so, or there is too much to mask."""
+    return bool(found) and (effects.scrub is Scrub.BLOCK or found.total() > MAX_HITS)
 
 
 def scrub_fields(

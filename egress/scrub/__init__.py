@@ -13,11 +13,12 @@ or in base64 broken by line ends. What helps there is not to inject where an ups
 
 from __future__ import annotations
 
-from egress.scrub.needles import MASK_BYTE, JoinedNeedles, Masked, MaskedText, Needles, Scrubber
+from egress.scrub.needles import MASK_BYTE, MAX_HITS, JoinedNeedles, Masked, MaskedText, Needles, Scrubber
 from egress.scrub.spellings import MIN_SECRET_BYTES, spellings
 
 __all__ = [
     "MASK_BYTE",
+    "MAX_HITS",
     "MIN_SECRET_BYTES",
     "JoinedNeedles",
     "Masked",

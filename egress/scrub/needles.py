@@ -5,12 +5,11 @@ belongs to any occurrence of any needle is masked**, overlapping occurrences inc
 and no "first match wins", so that a stream and a whole value can agree.
 
 Search has two steps. The detector answers "nothing here" for a whole chunk at memory speed: one
-automaton for each group of needles, small enough for the library's vector search. It looks for the
-needles without their first bytes, which for many tokens are public (`ghp_`) and for escaped forms
-shared with innocent text (`%20`). Only where it reports something are the needles themselves
-searched, each at every position of a window around the report. Nothing is lost: a needle contains
-its pattern, the detector's reports do not overlap but every occurrence of a pattern touches one,
-so every occurrence of a needle lies inside a window one needle wide on both sides of a report.
+automaton for each group of needles, small enough for the library's vector search. It looks for a *pattern*
+of each needle, a part from its middle: the first bytes of many tokens are public (`ghp_`), those of escaped
+forms are shared with innocent text (`%20`), and short patterns keep the automaton small. Only where it
+reports something are the needles themselves compared, each at the one place where its pattern would be.
+Nothing is lost: a needle contains its pattern, and every occurrence of a pattern touches a report.
 
 Needles longer than `MAX_NEEDLE_BYTES` are cut into pieces that are needles of their own: all pieces
 of an occurrence are masked, hence all of it, and the memory a stream needs stays bounded.
@@ -21,22 +20,34 @@ exception.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final, NamedTuple
 
-from ahocorasick_rs import BytesAhoCorasick, MatchKind
+from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from egress.scrub.spellings import spellings
 from egress.types import Secret
 
 MASK_BYTE = b"*"
 MAX_NEEDLE_BYTES = 2048
+MAX_HITS: Final = 1000
+"""Occurrences that are masked one by one; a response with more of them is not passed on."""
 
 # Up to 32 patterns one automaton passes about 16 GB/s, above 64 less than 1 GB/s (bench/scrub.py).
-_MAX_GROUP_NEEDLES = 32
-# Below this many the library picks a slower search than plain `find` for each needle.
-_MIN_DETECTOR_NEEDLES = 8
+_MAX_GROUP_NEEDLES = 28
+_PATTERN_BYTES = 24
+_TRIED_PLACES = 64
+_COMMONNESS: Final = bytes(
+    9 if byte in b"0123456789" else 8 if byte in b"abcdef" else 5 if 0x20 <= byte < 0x7F else 2
+    for byte in range(256)
+)
+"""How often a byte stands in what is downloaded, roughly: hexadecimal digits most often."""
+_DECOYS = 4
+_DECOY_BYTES = 12
 _SKIPPED_BYTES = 4
 _HEAD_BYTES = 4
 
@@ -65,8 +76,7 @@ class MaskedText:
         return sum(self.found.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(NamedTuple):
     """A needle at a place: `data[start:end]`, a spelling of the secrets in `names`."""
 
     start: int
@@ -98,14 +108,12 @@ class Needles:
         self._starts = frozenset(
             needle[:length] for needle in ordered for length in range(1, min(len(needle), _HEAD_BYTES))
         )
-        self._pairs = frozenset(
-            needle[at : at + 2] for needle in ordered for at in range(max(0, len(needle) - 2))
-        )
+        self._pairs = _pairs_of(ordered)
         self._open: dict[bytes, list[bytes]] = {}
         for needle in ordered:
             if len(needle) > _HEAD_BYTES:
                 self._open.setdefault(needle[:_HEAD_BYTES], []).append(needle)
-        self._heads = BytesAhoCorasick(list(self._open)) if self._open else None
+        self._heads = _automaton(list(self._open), MatchKind.Standard) if self._open else None
 
     @classmethod
     def of(cls, secrets: Iterable[Secret]) -> Needles:
@@ -149,13 +157,7 @@ class Needles:
 
     def mask(self, data: bytes) -> Masked:
         """Mask every occurrence in one whole value; the length stays."""
-        found: Counter[str] = Counter()
-        masked = bytearray()
-        for occurrence in self.occurrences(data):
-            masked = masked or bytearray(data)
-            mask_range(masked, occurrence.start, occurrence.end)
-            found.update(occurrence.names)
-        return Masked(bytes(masked) if masked else data, found)
+        return _masked_whole(data, self.occurrences(data))
 
     def mask_text(self, text: str) -> MaskedText:
         """Mask a header name, a value or a reason phrase, which are bytes read as latin-1.
@@ -167,10 +169,11 @@ class Needles:
 
     def open_tail(self, data: bytes) -> int:
         """Return how many bytes at the end could be the beginning of a needle: the longest such end."""
-        last = data[-2:]
         # Nearly every piece ends in two bytes that stand side by side in no needle.
-        if last not in self._pairs and last[-1:] not in self._starts:
-            return 0
+        if data[-1:] not in self._starts:
+            pair = int.from_bytes(data[-2:], "big")
+            if len(data) < 2 or not self._pairs[pair >> 3] >> (pair & 7) & 1:
+                return 0
         tail = data[max(0, len(data) - self.longest + 1) :]
         if self._heads is not None:
             for _, start, head_end in self._heads.find_matches_as_indexes(tail, overlapping=True):
@@ -186,54 +189,119 @@ class Needles:
         return 0
 
 
-def mask_range(data: bytearray, start: int, end: int) -> None:
-    """Write the mask over one occurrence."""
-    data[start:end] = MASK_BYTE * (end - start)
+def _masked_whole(data: bytes, occurrences: Iterable[Occurrence]) -> Masked:
+    found: Counter[str] = Counter()
+    masked = mask_each(data, 0, occurrences, found)
+    return Masked(masked, found)
+
+
+def mask_each(data: bytes, ahead: int, occurrences: Iterable[Occurrence], found: Counter[str]) -> bytes:
+    """Mask and count occurrences; `data` begins `ahead` bytes behind the data that was searched.
+
+    Beyond `MAX_HITS` the rest is not looked at, and all of the data is masked.
+    """
+    masked: bytearray | None = None
+    for number, (start, end, names) in enumerate(islice(occurrences, MAX_HITS + 1)):
+        for name in names:
+            found[name] += 1
+        if number == MAX_HITS:
+            return MASK_BYTE * len(data)
+        if masked is None:
+            masked = bytearray(data)
+        first = max(0, start - ahead)
+        masked[first : end - ahead] = MASK_BYTE * (end - ahead - first)
+    return data if masked is None else bytes(masked)
 
 
 class _Group:
     """A handful of needles that are detected together."""
 
-    __slots__ = ("_detector", "_longest", "_needles")
+    __slots__ = ("_detector", "_needles", "_patterns", "_widest", "_worker")
 
     def __init__(self, needles: list[bytes]) -> None:
-        self._needles = needles
-        self._longest = max(map(len, needles))
-        # A needle as short as the skip has no rest to look for; it is looked for whole.
-        patterns = {needle[_SKIPPED_BYTES:] or needle for needle in needles}
-        self._detector = (
-            BytesAhoCorasick(sorted(patterns), matchkind=MatchKind.LeftmostFirst)
-            if len(needles) >= _MIN_DETECTOR_NEEDLES
-            else None
-        )
+        self._needles: dict[bytes, list[tuple[bytes, int]]] = {}
+        """Needles by their pattern, each with where in the needle its pattern begins."""
+        for needle in needles:
+            start, end = _pattern_range(needle)
+            self._needles.setdefault(needle[start:end], []).append((needle, start))
+        self._patterns = sorted(self._needles)
+        self._widest = max(map(len, self._patterns))
+        self._detector = _automaton([*self._patterns, *_decoys(self._patterns)], MatchKind.LeftmostFirst)
+        self._worker: BytesAhoCorasick | None = None
 
     def occurs_in(self, data: bytes) -> bool:
-        detector = self._detector
-        if detector is not None and not detector.find_matches_as_indexes(data):
+        if not self._detector.find_matches_as_indexes(data):
             return False
         return next(self.occurrences(data), None) is not None
 
     def occurrences(self, data: bytes) -> Iterator[tuple[bytes, int]]:
+        """Yield every occurrence once, however many of them overlap."""
         for begin, end in self._windows(data):
-            for needle in self._needles:
-                start = data.find(needle, begin, end)
-                while start >= 0:
-                    yield needle, start
-                    start = data.find(needle, start + 1, end)
+            if self._worker is None:
+                # Most responses hold no secret, so this second automaton is made for the first one that may.
+                self._worker = _automaton(self._patterns, MatchKind.Standard)
+            found = self._worker.find_matches_as_indexes(data[begin:end], overlapping=True)
+            for pattern, start, _ in found:
+                for needle, offset in self._needles[self._patterns[pattern]]:
+                    at = begin + start - offset
+                    if at >= 0 and data.startswith(needle, at):
+                        yield needle, at
 
     def _windows(self, data: bytes) -> list[tuple[int, int]]:
-        if self._detector is None:
-            return [(0, len(data))]
-        reports = self._detector.find_matches_as_indexes(data)
+        """Return the ranges in which patterns occur: every occurrence lies inside of one."""
         windows: list[tuple[int, int]] = []
-        for _, start, end in reports:
-            begin = max(0, start - self._longest)
-            # Windows that touch are joined, else an occurrence across both would be seen in neither
-            # or counted twice.
+        for _, start, end in self._detector.find_matches_as_indexes(data):
+            # The reports do not overlap, but every occurrence of a pattern touches a report.
+            begin = max(0, start - self._widest)
             if windows and begin <= windows[-1][1]:
                 begin = windows.pop()[0]
-            windows.append((begin, end + self._longest))
+            windows.append((begin, end + self._widest))
         return windows
+
+
+def _pattern_range(needle: bytes) -> tuple[int, int]:
+    """Return the part of a needle that the detector looks for."""
+    # A needle as short as the skip has no rest to look for; it is looked for whole.
+    first = _SKIPPED_BYTES if len(needle) > _SKIPPED_BYTES else 0
+    last = len(needle) - _PATTERN_BYTES
+    if last <= first:
+        return first, len(needle)
+    # The search stops where the beginning of a pattern may be, so that should be rare. Else the middle is
+    # best: many long secrets begin or end in public text, such as the head of a JWT.
+    middle, common = (first + last) // 2, needle.translate(_COMMONNESS)
+    near = range(max(first, middle - _TRIED_PLACES), min(last, middle + _TRIED_PLACES) + 1)
+    start = min(near, key=lambda at: (sum(common[at : at + 4]), abs(at - middle)))
+    return start, start + _PATTERN_BYTES
+
+
+def _automaton(patterns: list[bytes], kind: MatchKind) -> BytesAhoCorasick:
+    # The library's own choice is a table of 256 entries for each state, up to 44 MB for a long secret.
+    return BytesAhoCorasick(patterns, matchkind=kind, implementation=Implementation.ContiguousNFA)
+
+
+def _decoys(patterns: list[bytes]) -> Iterator[bytes]:
+    """Patterns that never occur, and keep the library from a search that most data makes slow.
+
+    Where three bytes, or fewer, cover all patterns, the library jumps from one of these bytes to the next. In
+    data that is full of them, as hexadecimal digits are of a UUID, that is a hundred times slower than its
+    vector search. Four patterns without a byte in common cannot be covered by three. They depend on the
+    needles, so that data full of them can be made by nobody who does not know these.
+    """
+    seed = hashlib.sha256(b"\0".join(patterns)).digest()
+    for number in range(_DECOYS):
+        digest = hashlib.sha256(seed + bytes([number])).digest()[:_DECOY_BYTES]
+        # Above ASCII, where the least of all data is; a quarter of these bytes for each.
+        yield bytes([0x80 | number << 5 | each & 0x1F for each in digest])
+
+
+def _pairs_of(needles: Iterable[bytes]) -> bytes:
+    """Return a bit for each two bytes: set where they stand side by side in a needle, but for its end."""
+    found = {needle[at : at + 2] for needle in needles for at in range(max(0, len(needle) - 2))}
+    bits = bytearray(1 << 13)
+    for pair in found:
+        number = int.from_bytes(pair, "big")
+        bits[number >> 3] |= 1 << (number & 7)
+    return bytes(bits)
 
 
 def _pieces(needle: bytes) -> Iterator[bytes]:
@@ -271,14 +339,7 @@ class JoinedNeedles:
 
     def mask(self, data: bytes) -> Masked:
         """Mask every occurrence in one whole value; the length stays."""
-        found: Counter[str] = Counter()
-        masked = bytearray()
-        for part in self._parts:
-            for occurrence in part.occurrences(data):
-                masked = masked or bytearray(data)
-                mask_range(masked, occurrence.start, occurrence.end)
-                found.update(occurrence.names)
-        return Masked(bytes(masked) if masked else data, found)
+        return _masked_whole(data, (each for part in self._parts for each in part.occurrences(data)))
 
 
 # Scrubbing a stream chunk by chunk has the same result as scrubbing it as a whole. An occurrence that is
@@ -336,7 +397,7 @@ class Scrubber:
             for each in needles.occurrences(came)
             if each.end > released and came[each.start : each.end] not in before
         ]
-        self._goes = self._masked(news, released, self._goes)
+        self._goes = mask_each(self._goes, released, news, self.found)
         # More may be held now than must be: the next piece, or the end, lets it go.
         self._came = came[len(came) - max(needles.open_tail(came), len(self._goes)) :]
 
@@ -351,7 +412,8 @@ class Scrubber:
         known, ahead = len(self._came), len(self._came) - len(self._goes)
         came, goes = self._came + chunk, self._goes + chunk
         if needles.occur_in(came):
-            goes = self._masked([each for each in needles.occurrences(came) if each.end > known], ahead, goes)
+            news = (each for each in needles.occurrences(came) if each.end > known)
+            goes = mask_each(goes, ahead, news, self.found)
         whole, tail = len(came), needles.open_tail(came)
         self._came = came[whole - tail :]
         split = len(goes) - tail
@@ -369,13 +431,3 @@ class Scrubber:
         rest = self._goes
         self._came = self._goes = self._past = b""
         return [rest] if rest else []
-
-    def _masked(self, occurrences: list[Occurrence], ahead: int, goes: bytes) -> bytes:
-        """Mask and count occurrences; `goes` begins `ahead` bytes behind the data that was searched."""
-        if not occurrences:
-            return goes
-        masked = bytearray(goes)
-        for each in occurrences:
-            mask_range(masked, max(0, each.start - ahead), each.end - ahead)
-            self.found.update(each.names)
-        return bytes(masked)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import urllib.parse
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from egress.scrub import Needles, Scrubber
+from egress.scrub.needles import _decoys
 from egress.types import Secret
 
 tiny = st.lists(st.sampled_from(b"ab*"), max_size=60).map(bytes)
@@ -53,6 +54,37 @@ def streamed(needles: Needles, chunks: list[bytes]) -> tuple[bytes, int]:
         assert came - len(out) == scrubber.held <= max(0, needles.longest - 1)
     out += b"".join(scrubber.finish())
     return bytes(out), scrubber.hits
+
+
+# Longer than the pattern that the detector looks for, and full of parts of each other.
+long_needles = st.lists(
+    st.lists(
+        st.sampled_from((b"ab", b"b", b"abcdefgh", b"abcdefgh" * 3, b"x" * 24)), min_size=1, max_size=9
+    ).map(b"".join),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(long_needles, st.lists(st.integers(0, 99), max_size=12), cuts)
+@example([b"x" * 40, b"x" * 24], [0, 1, 0, 7, 1], [3])
+def test_long_needles_equal_the_definition(needles: list[bytes], picks: list[int], cuts: list[int]) -> None:
+    """Whole needles, beginnings and ends of needles, one behind the other."""
+    parts = [part for each in needles for part in (each, each[: len(each) // 2], each[len(each) // 3 :])]
+    data = b"".join(parts[pick % len(parts)] for pick in picks)
+    compiled_needles = compiled(needles)
+    whole = compiled_needles.mask(data)
+    assert whole.data == by_definition(needles, data)
+    assert (whole.data, whole.hits) == streamed(compiled_needles, chunks_of(data, cuts))
+    assert compiled_needles.occur_in(data) == (whole.hits > 0)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=40))
+def test_no_three_bytes_cover_what_the_detector_looks_for(needles: list[bytes]) -> None:
+    """The library would stop at each of those bytes, instead of using its vector search."""
+    decoys = [frozenset(decoy) for decoy in _decoys(needles)]
+    assert len(decoys) == 4
+    assert all(one.isdisjoint(other) for one, other in combinations(decoys, 2))
 
 
 @given(tiny_needles, tiny, cuts)

@@ -102,15 +102,41 @@ def test_zstd_may_have_a_frame_to_be_skipped() -> None:
     assert decoded(ContentCoding.ZSTD, skipped + PACK["zstd"](b"x") + skipped) == b"x"
 
 
-def test_a_window_of_eight_mebibytes_is_read_and_no_larger_one() -> None:
-    def pack(log: int) -> bytes:
-        how = zstandard.ZstdCompressionParameters(window_log=log)
-        packer = zstandard.ZstdCompressor(compression_params=how).compressobj()
-        return packer.compress(TEXT) + packer.flush()
+def zstd_of(log: int) -> bytes:
+    how = zstandard.ZstdCompressionParameters(window_log=log)
+    packer = zstandard.ZstdCompressor(compression_params=how).compressobj()
+    return packer.compress(TEXT) + packer.flush()
 
-    assert decoded(ContentCoding.ZSTD, pack(23)) == TEXT
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(
+    ("coding", "pack", "log"),
+    [
+        (ContentCoding.ZSTD, zstd_of, 22),
+        (ContentCoding.BROTLI, lambda log: brotli.compress(TEXT, lgwin=log), 22),
+    ],
+)
+def test_a_window_of_four_mebibytes_is_read_and_no_larger_one(
+    coding: ContentCoding, pack: Callable[[int], bytes], log: int, size: int
+) -> None:
+    def cut(packed: bytes) -> list[bytes]:
+        return [packed[at : at + size] for at in range(0, len(packed), size)]
+
+    assert decoded(coding, *cut(pack(log))) == TEXT
+    for larger in (log + 1, log + 2):
+        with pytest.raises(BombError):
+            decoded(coding, *cut(pack(larger)))
+
+
+@pytest.mark.parametrize("log", range(10, 23))
+def test_every_smaller_window_of_brotli_is_read(log: int) -> None:
+    assert decoded(ContentCoding.BROTLI, brotli.compress(TEXT, lgwin=log)) == TEXT
+
+
+def test_a_brotli_stream_beyond_the_standard_is_refused() -> None:
+    """The seven bits that the standard leaves free stand for windows of up to a gigabyte."""
     with pytest.raises(CodingError):
-        decoded(ContentCoding.ZSTD, pack(24))
+        decoded(ContentCoding.BROTLI, bytes([0b0010001, 30]) + brotli.compress(TEXT)[1:])
 
 
 @EVERY

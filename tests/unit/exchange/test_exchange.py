@@ -26,7 +26,7 @@ from egress.exchange import exchange as machines
 from egress.exchange.exchange import LANE_ENDED_CODE, MAX_INTERIM_RESPONSES, ExchangeStage, Spend
 from egress.exchange.messages import RecordBuilder
 from egress.rules.decide.limits import Key, LimitResult, take_request
-from egress.scrub import Needles, Scrubber
+from egress.scrub import MAX_HITS, Needles, Scrubber
 from egress.types import Limit, Secret, Slot, Verdict
 from tests.unit.exchange.sample import (
     FITTING,
@@ -1025,3 +1025,28 @@ def test_a_denial_carries_the_reason_of_its_rule() -> None:
         step = exchange(policy=rules).begin(request(path), NOW)
         assert isinstance(step, DenyRequest)
         assert step.reason == reason
+
+
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_a_response_full_of_the_secret_is_masked_so_often_and_then_withheld(pieces: int) -> None:
+    part = TOKEN.encode() + b" "
+    outcome = told(running(), [part * (MAX_HITS // pieces)] * pieces)
+    assert isinstance(outcome, Outcome)
+    assert TOKEN.encode() not in outcome.body
+    assert told(running(), [part * MAX_HITS, b"more: ", part, b"end"]) == "response.withheld"
+
+
+def test_frames_full_of_the_secret_are_masked_so_often_and_then_withheld() -> None:
+    one = live("scrub: mask")
+    for _ in range(MAX_HITS):
+        assert one.control(TOKEN.encode()) == b"*" * len(TOKEN)
+    assert one.control(TOKEN.encode()) == CutExchange("response.withheld")
+
+
+def test_a_head_full_of_the_secret_is_withheld() -> None:
+    outcome = told(running(), [b"fine"], *[(f"x-{number}", TOKEN) for number in range(10)])
+    assert isinstance(outcome, Outcome)
+    assert all(value == "*" * len(TOKEN) for _, value in outcome.head.headers)
+    # As many as fit: a head has 64 KiB.
+    many = [(f"x-{number}", f"{TOKEN} " * 300 + TOKEN) for number in range(4)]
+    assert told(running(), [b"fine"], *many) == "response.withheld"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from egress.errors import SecretValueError
-from egress.scrub import Masked, Needles
+from egress.scrub import MAX_HITS, Masked, Needles
 from egress.scrub.needles import MAX_NEEDLE_BYTES
 from egress.types import Secret
 
@@ -158,3 +161,41 @@ def test_refuses_a_short_secret() -> None:
 
 def test_shows_no_needle_in_its_repr() -> None:
     assert "s3cr3t" not in repr(Needles.of([TOKEN]))
+
+
+@pytest.mark.parametrize("more", [0, 1, 5000])
+def test_beyond_so_many_occurrences_all_is_masked_unseen(more: int) -> None:
+    """The work for a value is bounded, and no byte that was not looked at stays."""
+    data = b"<" + (TOKEN.reveal() + b",") * (MAX_HITS + more) + b">"
+    masked = Needles.of([TOKEN]).mask(data)
+    assert masked.hits == MAX_HITS + min(more, 1)
+    assert (masked.data == b"*" * len(data)) is (more > 0)
+    assert TOKEN.reveal() not in masked.data
+
+
+MEMORY = """
+import gc, random, string
+from egress.scrub import Needles
+from egress.types import Secret
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+def token(length):
+    return "".join(dice.choices(string.ascii_letters + string.digits, k=length)).encode()
+
+dice = random.Random(4)
+before = Needles.of([Secret("first", token(40))])
+gc.collect()
+start, kept = resident(), [Needles.of([Secret(f"s{n}", token(LENGTH))]) for n in range(COUNT)]
+print((resident() - start) // len(kept))
+"""
+
+
+@pytest.mark.parametrize(("length", "count"), [(40, 60), (200, 30), (1000, 10)])
+def test_the_search_for_a_secret_takes_little_memory(length: int, count: int) -> None:
+    """A thousand secrets took nearly a gigabyte, a single long one 22 MB."""
+    code = MEMORY.replace("LENGTH", str(length)).replace("COUNT", str(count))
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(told.stdout) < 200_000
