@@ -17,16 +17,12 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.events import Event
 from mitmproxy.proxy.layer import CommandGenerator, Layer, NextLayer
 
-from egress.addons.tls_layers import SandboxTlsLayer, UpstreamTlsLayer
-from egress.relay.ports import CLIENT_WIRE, Close, Fetch, Open, RelayOrder, Reset, Write, YieldTurn
+from egress.addons.tls_layers import ConnectionLost, SandboxTlsLayer, UpstreamTlsLayer
+from egress.relay.ports import CLIENT_WIRE, Close, Fetch, Open, RelayOrder, Reset, WireEnd, Write, YieldTurn
 from egress.relay.relay import ClientProtocol, Relay
 from egress.types import Secret
 
 _RELAY_METHODS: Final = frozenset({"again", "recheck", "drain", "gone", "shut"})
-
-
-class ConnectionLost(events.ConnectionClosed):
-    """A connection broke: unlike an end made by the peer, more bytes may have been on their way."""
 
 
 class ConnectionOwner(Protocol):
@@ -85,6 +81,16 @@ class UpstreamStack:
         self.reads = True
         self.is_fit = False
         """The connection is open and has proven its identity: bytes are sent only then."""
+
+
+def _end_of(upstream: UpstreamStack, what: str) -> WireEnd:
+    """Tell how a connection ended. Any host on the way can end it, but none can forge a close_notify."""
+    tls = upstream.tls
+    if tls is None:
+        return "clean" if what == "ended" else "cut"
+    if tls.has_said_goodbye:
+        return "clean"
+    return "cut" if tls.is_broken else "unproven"
 
 
 class HttpLayer(Layer):
@@ -162,9 +168,7 @@ class HttpLayer(Layer):
         if what == "data":
             return self.relay.received(wire, data)
         if what in {"ended", "lost"}:
-            # Any host on the way can end a TLS connection, but cannot forge the close_notify before the end.
-            clean = what == "ended" if upstream.tls is None else upstream.tls.has_said_goodbye
-            return self.relay.ended(wire, clean=clean)
+            return self.relay.ended(wire, _end_of(upstream, what))
         server = upstream.connection
         if what == "opened" and self._keeper.is_fit(wire, server):
             upstream.is_fit = True

@@ -30,12 +30,17 @@ MAX_ANSWERED_BYTES: Final = 16 * 1024
 that asks for ever and does not read would have the answers pile up, unseen by everything above."""
 
 
+class ConnectionLost(events.ConnectionClosed):
+    """A connection broke: unlike an end made by the peer, more bytes may have been on their way."""
+
+
 class _QuickLayer(TLSLayer):
     """The data path of both sides."""
 
     _answered = 0
-    _is_broken = False
     _has_spoken = False
+    is_broken = False
+    """The connection below broke, an alert has ended it, or a record could not be read."""
     has_said_goodbye = False
     """The peer has ended with close_notify. OpenSSL's own flag is also set by an alert that breaks it off."""
 
@@ -46,6 +51,9 @@ class _QuickLayer(TLSLayer):
             return self._to_child(event)
         if type(event) is events.DataReceived:
             return self.receive_data(event.data)
+        if isinstance(event, ConnectionLost):
+            # mitmproxy reports any end as the same event to the layer above.
+            self.is_broken = True
         return super().handle_event(event)
 
     def on_handshake_error(self, err: str) -> CommandGenerator[None]:
@@ -75,7 +83,7 @@ class _QuickLayer(TLSLayer):
         coded = self._to_say()
         if coded:
             self._answered += len(coded)
-            self._is_broken = self._is_broken or self._answered > MAX_ANSWERED_BYTES
+            self.is_broken = self.is_broken or self._answered > MAX_ANSWERED_BYTES
             yield commands.SendData(self.conn, coded)
         if plain:
             self._has_spoken = True
@@ -86,7 +94,7 @@ class _QuickLayer(TLSLayer):
         if self._has_ended():
             self.conn.state &= ~ConnectionState.CAN_READ
             yield from self.event_to_child(events.ConnectionClosed(self.conn))
-        if self._is_broken:
+        if self.is_broken:
             yield from self._broken()
             yield commands.CloseConnection(self.conn)
 
@@ -95,7 +103,7 @@ class _QuickLayer(TLSLayer):
         yield from ()
 
     def _has_ended(self) -> bool:
-        return self._is_broken or self.has_said_goodbye
+        return self.is_broken or self.has_said_goodbye
 
     def _decrypted(self, data: bytes) -> bytes:
         """Return the plain text of a read, and note the end of the connection."""
@@ -111,7 +119,7 @@ class _QuickLayer(TLSLayer):
         except SSL.ZeroReturnError:
             self.has_said_goodbye = True
         except SSL.Error:
-            self._is_broken = True
+            self.is_broken = True
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def send_data(self, data: bytes) -> CommandGenerator[None]:
@@ -122,7 +130,7 @@ class _QuickLayer(TLSLayer):
 
     def encrypted(self, data: bytes) -> bytes:
         """Return the encrypted text; empty if the peer has closed or broken the connection."""
-        if self._is_broken:
+        if self.is_broken:
             return b""
         try:
             _write(self.tls, data)

@@ -372,10 +372,11 @@ class Exchange:
         if self._stage is not ExchangeStage.DONE:
             self._fail_if_over("internal" if self._stage is ExchangeStage.BROKEN else code or LANE_ENDED_CODE)
 
-    def finish(self, *, sent: bool = True) -> ExchangeRecord:
+    def finish(self, *, sent: bool = True, is_end_proven: bool = True) -> ExchangeRecord:
         """Return the record of this exchange, once. An exchange that is not over is recorded as cut.
 
         `sent` is false if the lane never sent the head that it was handed: then no secret has left.
+        `is_end_proven` is false if the end of the response may be the work of somebody on the way.
         """
         if self._is_recorded:
             raise OrderError("an exchange is recorded once")
@@ -399,7 +400,7 @@ class Exchange:
             bytes_up=noted.up,
             bytes_down=noted.down,
             policy=self.policy.digest,
-            facts=noted.facts(sent=sent),
+            facts=noted.facts(sent=sent, is_end_proven=is_end_proven),
         )
 
     # Inside

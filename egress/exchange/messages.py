@@ -172,12 +172,17 @@ class RecordBuilder:
         self.rule = seen.rule
         return seen.code
 
-    def facts(self, *, sent: bool) -> Mapping[str, str | int | bool]:
+    def facts(self, *, sent: bool, is_end_proven: bool) -> Mapping[str, str | int | bool]:
         """Return the findings for the log; `sent` says whether the head went out."""
-        if not self.stripped or not sent:
+        if not sent or (is_end_proven and not self.stripped):
             return NO_FACTS
-        # Names of slots come from the rules; the values that stood there are gone.
-        return {"stripped": ", ".join(str(slot) for slot in self.stripped)}
+        facts: dict[str, str | int | bool] = {}
+        if self.stripped:
+            # Names of slots come from the rules; the values that stood there are gone.
+            facts["stripped"] = ", ".join(str(slot) for slot in self.stripped)
+        if not is_end_proven:
+            facts["close_notify"] = "missing"
+        return facts
 
     def close(self, code: str) -> None:
         """Note why the exchange ended. The first reason stays: later ones are its consequences."""

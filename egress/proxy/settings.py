@@ -287,6 +287,10 @@ class Settings(BaseSettings):
     pin: Annotated[Pins, SettingDisplay("HOST=PIN")] = Field(
         default=(), description="A public key to hold an upstream to; several for one host are a choice."
     )
+    strict_tls_end: bool = Field(
+        default=False,
+        description="Treat a body as truncated that ends with its connection, without close_notify.",
+    )
     ca_constrain: bool = Field(
         default=False, description="Limit the authority of the sandbox to the hosts the rules name."
     )

@@ -76,6 +76,7 @@ class ExchangeStream:
         "_upstream",
         "_upstreams",
         "id",
+        "is_end_proven",
         "is_retried",
         "progress",
         "timing",
@@ -94,6 +95,7 @@ class ExchangeStream:
         self._client = client
         self._request = request
         self._framing = framing
+        # The policy of this moment decides. The state below is that of a request which is not sent yet.
         self._exchange = service.new_exchange()
         self._upstream: UpstreamHalf | None = None
         self._head: Head | None = None
@@ -109,6 +111,8 @@ class ExchangeStream:
         self._ticket: object | None = None
         self.id = service.request_id()
         self.timing = ExchangeTiming(began=service.monotonic())
+        self.is_end_proven = True
+        """False if the body ends with a TLS connection that its peer did not end with close_notify."""
         self.is_retried = False
         """The request was sent before, over a connection that was lost; it needs a new connection."""
         self.progress = 0
@@ -486,6 +490,6 @@ class ExchangeStream:
         self._is_over = True
         self._held.clear()
         self.timing.ended = self._service.monotonic()
-        record = self._exchange.finish(sent=self.timing.sent > 0)
+        record = self._exchange.finish(sent=self.timing.sent > 0, is_end_proven=self.is_end_proven)
         self._service.finish(self._ticket, self.id, record, self.timing)
         self._upstreams.record_written(self)

@@ -159,7 +159,7 @@ class RelayBudget:
 
 @dataclass(frozen=True, slots=True)
 class RelayLimits:
-    """Bounds on time, in seconds, and on memory."""
+    """Bounds on time, in seconds, on memory, and on what is taken for complete."""
 
     head: float = 15.0
     """From the first byte of a request head to its last."""
@@ -179,6 +179,8 @@ class RelayLimits:
     """Keeping an idle upstream connection for another exchange."""
     discarded: int = 64 * 1024
     """Bytes of a refused request's body that are read and dropped."""
+    strict_tls_end: bool = False
+    """A body that runs to the end of its connection counts as cut if TLS ends without close_notify."""
     budgets: RelayBudgets | None = None
     """The budgets shared by the relays of all sandboxes; None gives the relay its own."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from egress.exchange import AnswerHead, Exchange, ExchangeRecord
 from egress.http1 import Framing
@@ -170,6 +170,11 @@ class UpstreamHalf(Protocol):
 # Orders of a relay for its connections are values. A *wire* is the number of a connection: 0 is the client's,
 # every other number leads to the upstream.
 CLIENT_WIRE: Final = 0
+
+
+WireEnd = Literal["clean", "unproven", "cut"]
+"""The end of a wire. `clean`: the peer has ended it. `unproven`: TLS was closed without close_notify, so a
+host on the way may have done it. `cut`: it broke, and bytes may be lost."""
 
 
 class Write(NamedTuple):

@@ -39,6 +39,7 @@ from egress.relay.ports import (
     RelayEnvironment,
     RelayOrder,
     Reset,
+    WireEnd,
     Write,
     YieldTurn,
 )
@@ -61,7 +62,7 @@ class DeferredInput:
 
     def __init__(self, slices: list[bytes]) -> None:
         self.slices = deque(slices)
-        self.end: Literal["", "clean", "cut"] = ""
+        self.end: WireEnd | None = None
 
 
 class Relay:
@@ -121,14 +122,14 @@ class Relay:
             raise RuntimeError("read an upstream before its connection was reported as open")
         return self._taken()
 
-    def ended(self, wire: int, *, clean: bool = True) -> list[RelayOrder]:
-        """Take the end of a wire; not `clean` if bytes may have been lost."""
+    def ended(self, wire: int, how: WireEnd = "clean") -> list[RelayOrder]:
+        """Take the end of a wire."""
         if self.is_closed:
             return []
         if wire in self._ahead:
-            self._ahead[wire].end = "clean" if clean else "cut"
+            self._ahead[wire].end = how
         else:
-            self._ended(wire, clean=clean)
+            self._ended(wire, how)
         return self._taken()
 
     def again(self) -> list[RelayOrder]:
@@ -378,12 +379,12 @@ class Relay:
         if self._ahead.get(wire) is ahead:
             del self._ahead[wire]
             if ahead.end:
-                self._ended(wire, clean=ahead.end == "clean")
+                self._ended(wire, ahead.end)
 
-    def _ended(self, wire: int, *, clean: bool) -> None:
+    def _ended(self, wire: int, how: WireEnd) -> None:
         half = self._half(wire)
         if isinstance(half, Http1Upstream):
-            half.ended(clean=clean)
+            half.ended(how)
         elif half is not None:
             # HTTP/2 frames mark the ends of messages themselves, so a cut needs no flag.
             half.ended()

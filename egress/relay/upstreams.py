@@ -26,7 +26,7 @@ from egress.http1 import (
 from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.http1_pacing import UNCUT_BYTES, PacedHttp1
 from egress.relay.http2_upstream import Http2Upstream
-from egress.relay.ports import Fetch, Open
+from egress.relay.ports import Fetch, Open, WireEnd
 from egress.relay.relay_port import RelayPort, UpstreamConnection
 from egress.rules.decide.policy import Policy
 from egress.types import Head, Secret
@@ -311,8 +311,8 @@ class Http1Upstream(PacedHttp1):
             return
         self._take(events)
 
-    def ended(self, *, clean: bool = True) -> None:
-        """Take the end of the connection; unless it is `clean`, a body that runs to the end counts as cut."""
+    def ended(self, how: WireEnd = "clean") -> None:
+        """Take the end of the connection."""
         stream = self._stream
         if stream is None:
             self._relay.upstreams.drop(self)
@@ -332,10 +332,12 @@ class Http1Upstream(PacedHttp1):
         except WireError:
             self._lost("upstream.closed")
             return
-        if events and not clean:
-            # Only a body without a length is completed by the end, and an unclean end may be a cut.
-            self._lost("upstream.closed")
-            return
+        # Only a body without a length is completed by the end, so no other body depends on how that came.
+        if events and how != "clean":
+            if how == "cut" or self._relay.limits.strict_tls_end:
+                self._lost("upstream.closed")
+                return
+            stream.is_end_proven = False
         self._take(events)
         self._relay.upstreams.drop(self)
 

@@ -15,7 +15,6 @@ from mitmproxy.proxy.mode_specs import ProxyMode
 from egress.addons.http_layers import (
     AbortConnection,
     CallRelay,
-    ConnectionLost,
     FetchSecrets,
     HttpLayer,
     SecondPassed,
@@ -24,8 +23,9 @@ from egress.addons.http_layers import (
     TakeAnotherTurn,
     WriteBlocked,
 )
+from egress.addons.tls_layers import ConnectionLost
 from egress.exchange import Destination
-from egress.relay.ports import CLIENT_WIRE, Close, Fetch, Open, RelayOrder, Reset, Write, YieldTurn
+from egress.relay.ports import CLIENT_WIRE, Close, Fetch, Open, RelayOrder, Reset, WireEnd, Write, YieldTurn
 from egress.relay.relay import Relay
 from egress.rules.decide.policy import Policy
 from egress.types import Secret
@@ -53,8 +53,8 @@ class Script:
     def received(self, wire: int, data: bytes) -> list[RelayOrder]:
         return self._answer("received", wire, data)
 
-    def ended(self, wire: int, *, clean: bool = True) -> list[RelayOrder]:
-        return self._answer("ended" if clean else "cut", wire)
+    def ended(self, wire: int, how: WireEnd = "clean") -> list[RelayOrder]:
+        return self._answer("ended" if how == "clean" else how, wire)
 
     def opened(self, wire: int, alpn: str) -> list[RelayOrder]:
         return self._answer("opened", wire, alpn)

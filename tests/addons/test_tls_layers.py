@@ -23,7 +23,13 @@ from mitmproxy.proxy.tunnel import TunnelState
 from OpenSSL import SSL
 
 from egress.addons.http_layers import SecondPassed
-from egress.addons.tls_layers import MAX_ANSWERED_BYTES, SandboxTlsLayer, UpstreamTlsLayer, _waiting
+from egress.addons.tls_layers import (
+    MAX_ANSWERED_BYTES,
+    ConnectionLost,
+    SandboxTlsLayer,
+    UpstreamTlsLayer,
+    _waiting,
+)
 from tests.addons.handshake import TLS_1_2, TLS_1_3, asking, serving, upstream, visiting
 
 HOST = "api.example.com"
@@ -330,11 +336,16 @@ def test_after_a_goodbye_the_other_direction_goes_on(stage: Stage) -> None:
     assert stage.heard() == b"the answer"
 
 
-def test_a_connection_that_ends_without_a_goodbye_has_said_none(stage: Stage) -> None:
+@pytest.mark.parametrize("end", [events.ConnectionClosed, ConnectionLost])
+def test_a_connection_that_ends_without_a_goodbye_has_said_none(
+    stage: Stage, end: type[events.ConnectionClosed]
+) -> None:
+    """An end that the peer, or somebody on the way, has made is another one than a reset."""
     stage.say(b"half of it")
-    stage.feed(events.ConnectionClosed(stage.layer.conn))
+    stage.feed(end(stage.layer.conn))
     assert (stage.top.data, stage.top.closed) == (b"half of it", 1)
     assert not stage.layer.has_said_goodbye
+    assert stage.layer.is_broken is (end is ConnectionLost)
 
 
 @pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
@@ -405,6 +416,7 @@ def test_what_is_not_tls_ends_it_and_is_never_passed_on(stage: Stage, data: byte
     stage.receive(data)
     assert stage.top.data == b""
     assert stage.is_closed
+    assert stage.layer.is_broken
     assert not stage.layer.has_said_goodbye
 
 
@@ -423,6 +435,7 @@ def test_an_alert_of_the_peer_is_no_goodbye(side: str, version: int) -> None:
     stage.carry()
     assert (stage.top.data, stage.top.closed) == (b"half of it", 1)
     assert stage.layer.tls.get_shutdown() & SSL.RECEIVED_SHUTDOWN
+    assert stage.layer.is_broken
     assert not stage.layer.has_said_goodbye
 
 

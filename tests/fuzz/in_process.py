@@ -19,7 +19,7 @@ import h11
 from egress.errors import WireError
 from egress.proxy.dns import wire_format
 from egress.proxy.ingress.requested_destination import read_authority
-from egress.relay.ports import CLIENT_WIRE
+from egress.relay.ports import CLIENT_WIRE, WireEnd
 from egress.relay.relay import ClientProtocol
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.decision import decide, decide_host
@@ -310,6 +310,9 @@ def _check_rules(sample: Sample) -> None:
 BEARER: Final = f"Bearer {VALUE.decode()}"
 LIMIT_MESSAGES: Final = frozenset({"There are too many interim responses."})
 """What h11 does not count."""
+ENDS: Final[dict[str, WireEnd]] = {"close": "clean", "cut": "unproven", "reset": "cut"}
+"""How a relay is told of the end that a reply makes."""
+
 _DETECTOR: Final = LeakScan([("api", VALUE)])
 
 
@@ -429,7 +432,7 @@ class Play:
             if wire not in self.lab.ended:
                 self.lab.answers(data[at : at + step], wire=wire)
         if reply.ends != "open" and wire not in self.lab.ended:
-            self.lab.hangs_up(wire, clean=reply.ends == "close")
+            self.lab.hangs_up(wire, ENDS[reply.ends])
         return True
 
     def _asked(self, wire: int) -> list[int]:

@@ -71,6 +71,9 @@ hosts:
 """
 
 
+STRICT = InterceptLimits(relay=RelayLimits(strict_tls_end=True))
+
+
 def stack_of(folder: Path, upstream: RawUpstream, limits: InterceptLimits | None = None) -> ProxyStack:
     return ProxyStack(folder, CERTS, rules(folder, upstream.port), limits=limits)
 
@@ -162,15 +165,27 @@ UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\nuntil the end
 
 
 @pytest.mark.parametrize(
-    ("end", "code"), [(Close(), "rule.allowed"), (Cut(), "upstream.closed"), (Reset(), "upstream.closed")]
+    ("end", "code", "strict_code"),
+    [
+        (Close(), "rule.allowed", "rule.allowed"),
+        (Cut(), "rule.allowed", "upstream.closed"),
+        (Reset(), "upstream.closed", "upstream.closed"),
+    ],
 )
 async def test_a_body_that_ends_with_the_connection(
-    tmp_path: Path, upstream: RawUpstream, end: Step, code: str
+    tmp_path: Path, upstream: RawUpstream, end: Step, code: str, strict_code: str
 ) -> None:
     """Without close_notify nobody knows whether there was more; `code_of` looks at what the client got."""
-    async with stack_of(tmp_path, upstream) as stack:
-        upstream.script("/half", Say(UNTIL_CLOSE), end)
+    for folder in ("usual", "strict"):
+        (tmp_path / folder).mkdir()
+    upstream.script("/half", Say(UNTIL_CLOSE), end)
+    async with stack_of(tmp_path / "usual", upstream) as stack:
         assert await code_of(stack, upstream, "/half") == code
+        [record] = stack.exchanges()
+        assert record.get("facts") == ({"close_notify": "missing"} if isinstance(end, Cut) else None)
+    async with stack_of(tmp_path / "strict", upstream, STRICT) as stack:
+        assert await code_of(stack, upstream, "/half") == strict_code
+        assert "facts" not in stack.exchanges()[0]
 
 
 async def test_a_body_that_an_alert_breaks_off_is_cut(tmp_path: Path, upstream: RawUpstream) -> None:

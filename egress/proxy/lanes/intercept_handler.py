@@ -28,7 +28,6 @@ from egress.addons.guard import HookGuard, UndecidedError, error_location
 from egress.addons.http_layers import (
     AbortConnection,
     CallRelay,
-    ConnectionLost,
     FetchSecrets,
     HttpLayer,
     RootLayer,
@@ -40,6 +39,7 @@ from egress.addons.http_layers import (
 )
 from egress.addons.mitm_options import NO_OPTIONS
 from egress.addons.tls_hooks import TlsHooks
+from egress.addons.tls_layers import ConnectionLost
 from egress.errors import CODES
 from egress.proxy.lanes.connection import AdmittedConnection
 from egress.proxy.lanes.dial import ConnectedSocket, DialError

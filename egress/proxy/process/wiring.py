@@ -158,6 +158,7 @@ def _full_limits(values: Settings, room: ConnectionCapacity) -> InterceptLimits:
         keep_alive=min(_KEEP_ALIVE_SECONDS, values.idle_timeout),
         response_head=values.answer_timeout,
         silence=values.idle_timeout,
+        strict_tls_end=values.strict_tls_end,
         budgets=RelayBudgets(room.upstreams, room.upstreams_of_sandbox),
     )
     # As long again for the handshake as for the connection.

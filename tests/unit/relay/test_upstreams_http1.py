@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from egress.relay.ports import CLIENT_WIRE
+from egress.relay.limits import RelayLimits
+from egress.relay.ports import CLIENT_WIRE, WireEnd
 from tests.unit.relay.wires import Lab, get, head, post, response
 
 
@@ -74,17 +75,30 @@ def test_what_is_wrong_is_the_upstreams_fault() -> None:
 UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\nhalf of it"
 
 
-@pytest.mark.parametrize(("clean", "code"), [(True, "rule.allowed"), (False, "upstream.closed")])
-def test_a_body_that_runs_to_the_end_is_whole_only_if_the_end_is_clean(clean: bool, code: str) -> None:
-    lab = Lab()
+@pytest.mark.parametrize(
+    ("how", "is_strict", "is_whole"),
+    [
+        ("clean", True, True),
+        ("unproven", False, True),
+        ("unproven", True, False),
+        ("cut", False, False),
+        ("cut", True, False),
+    ],
+)
+def test_a_body_that_runs_to_the_end_is_as_whole_as_that_end(
+    how: WireEnd, is_strict: bool, is_whole: bool
+) -> None:
+    """An end that somebody on the way could have made is recorded, and enough unless it has to be strict."""
+    lab = Lab(limits=RelayLimits(strict_tls_end=is_strict))
     lab.says(get())
     wire = lab.opens()
     lab.answers(UNTIL_CLOSE)
-    lab.hangs_up(wire, clean=clean)
-    assert lab.codes == [code]
-    assert lab.responses()[0].is_whole is clean
-    assert lab.sent[CLIENT_WIRE].endswith(b"0\r\n\r\n") is clean
-    assert (lab.ended.get(CLIENT_WIRE) == "reset") is not clean
+    lab.hangs_up(wire, how)
+    assert lab.codes == ["rule.allowed" if is_whole else "upstream.closed"]
+    assert lab.responses()[0].is_whole is is_whole
+    assert lab.sent[CLIENT_WIRE].endswith(b"0\r\n\r\n") is is_whole
+    assert (lab.ended.get(CLIENT_WIRE) == "reset") is not is_whole
+    assert lab.record.facts == ({"close_notify": "missing"} if is_whole and how == "unproven" else {})
 
 
 def test_a_body_that_runs_to_the_end_and_is_empty_so_far_may_be_cut_too() -> None:
@@ -92,7 +106,7 @@ def test_a_body_that_runs_to_the_end_and_is_empty_so_far_may_be_cut_too() -> Non
     lab.says(get())
     lab.opens()
     lab.answers(UNTIL_CLOSE.removesuffix(b"half of it"))
-    lab.hangs_up(clean=False)
+    lab.hangs_up(how="cut")
     assert lab.codes == ["upstream.closed"]
 
 
@@ -100,15 +114,31 @@ def test_a_body_that_runs_to_the_end_and_is_empty_so_far_may_be_cut_too() -> Non
     "said",
     [response(b"x"), response(b"x", "connection: close"), head("transfer-encoding: chunked") + b"0\r\n\r\n"],
 )
-def test_a_body_that_says_its_end_does_not_care_how_the_connection_ends(said: bytes) -> None:
+@pytest.mark.parametrize("how", ["unproven", "cut"])
+def test_a_body_that_says_its_end_does_not_care_how_the_connection_ends(said: bytes, how: WireEnd) -> None:
     lab = Lab()
     lab.says(get())
     wire = lab.opens()
     lab.answers(said)
     if wire not in lab.ended:
-        lab.hangs_up(wire, clean=False)
+        lab.hangs_up(wire, how)
     assert lab.codes == ["rule.allowed"]
     assert lab.responses()[0].is_whole
+
+
+@pytest.mark.parametrize(
+    "said", [head("content-length: 5") + b"half", head("transfer-encoding: chunked") + b"4\r\nhalf"]
+)
+@pytest.mark.parametrize("how", ["clean", "unproven", "cut"])
+def test_a_body_that_misses_its_end_is_cut_however_the_connection_ends(said: bytes, how: WireEnd) -> None:
+    lab = Lab()
+    lab.says(get())
+    lab.opens()
+    lab.answers(said)
+    lab.hangs_up(how=how)
+    assert lab.codes == ["upstream.closed"]
+    assert not lab.responses()[0].is_whole
+    assert lab.record.facts == {}
 
 
 def test_a_kept_connection_that_is_cut_is_as_good_as_one_that_is_closed() -> None:
@@ -118,7 +148,7 @@ def test_a_kept_connection_that_is_cut_is_as_good_as_one_that_is_closed() -> Non
     first = lab.opens()
     lab.answers(response())
     lab.says(get())
-    lab.hangs_up(first, clean=False)
+    lab.hangs_up(first, "cut")
     lab.opens()
     lab.answers(response())
     assert lab.codes == ["rule.allowed"] * 2

@@ -35,6 +35,7 @@ from egress.relay.ports import (
     Open,
     RelayOrder,
     Reset,
+    WireEnd,
     Write,
     YieldTurn,
 )
@@ -241,9 +242,9 @@ class Lab:
         wire = wire or max(self.standing, default=0) or max(self.sent)
         self.do(self.relay.received(wire, data))
 
-    def hangs_up(self, wire: int = 0, *, clean: bool = True) -> None:
+    def hangs_up(self, wire: int = 0, how: WireEnd = "clean") -> None:
         """The upstream closes, or is cut off."""
-        self.do(self.relay.ended(wire or self.standing[-1], clean=clean))
+        self.do(self.relay.ended(wire or self.standing[-1], how))
 
     def leaves(self) -> None:
         """The client closes its side."""

@@ -23,7 +23,6 @@ from egress.addons.guard import UndecidedError
 from egress.addons.http_layers import (
     AbortConnection,
     CallRelay,
-    ConnectionLost,
     FetchSecrets,
     SecondPassed,
     SecretsFetched,
@@ -32,6 +31,7 @@ from egress.addons.http_layers import (
     WriteBlocked,
 )
 from egress.addons.mitm_options import NO_OPTIONS
+from egress.addons.tls_layers import ConnectionLost
 from egress.proxy.lanes.dial import ConnectedSocket, Dialer
 from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
 from egress.proxy.lanes.intercept_lane import InterceptLane
