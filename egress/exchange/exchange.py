@@ -23,7 +23,6 @@ not travel: they would come after the decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
 
 from egress.credentials import NO_PLACEHOLDERS, AppliedHead, CanaryScan, Placeholders, apply_credentials
 from egress.errors import EgressError, WireError
@@ -34,6 +33,7 @@ from egress.exchange.messages import (
     DenyRequest,
     Destination,
     ExchangeRecord,
+    ExchangeStage,
     NeedSecrets,
     RecordBuilder,
     Request,
@@ -80,18 +80,6 @@ class OrderError(EgressError):
     """A step was asked for in the wrong stage: a bug in a lane. The exchange is over."""
 
     code = "internal"
-
-
-class ExchangeStage(Enum):
-    """The stage that an exchange has reached."""
-
-    HEAD = "head"
-    SECRETS = "secrets"
-    SENT = "sent"
-    BODY = "body"
-    FRAMES = "frames"
-    DONE = "done"
-    BROKEN = "broken"
 
 
 class Exchange:

@@ -1,4 +1,4 @@
-"""Inputs and results of an exchange, and its record: plain values, the same for every protocol.
+"""Inputs, stages and results of an exchange, and its record: plain values, the same for every protocol.
 
 The record is written once, for people who review. It holds names and numbers only: no query string, no
 body, no header value, no secret.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
 from egress.credentials import CanarySighting
@@ -148,6 +149,18 @@ class ExchangeRecord:
     facts: Mapping[str, str | int | bool] = field(default_factory=lambda: NO_FACTS)
     """Findings for the log: a short text, a number or a boolean by name. Never a secret, a query, a body or a
     header value."""
+
+
+class ExchangeStage(Enum):
+    """The stage that an exchange has reached."""
+
+    HEAD = "head"
+    SECRETS = "secrets"
+    SENT = "sent"
+    BODY = "body"
+    FRAMES = "frames"
+    DONE = "done"
+    BROKEN = "broken"
 
 
 @dataclass(slots=True)
