@@ -24,8 +24,7 @@ from egress.exchange import (
 )
 from egress.exchange import exchange as machines
 from egress.exchange.exchange import LANE_ENDED_CODE, MAX_INTERIM_RESPONSES, Spend
-from egress.exchange.messages import ExchangeStage
-from egress.exchange.messages import RecordBuilder
+from egress.exchange.messages import ExchangeStage, RecordBuilder
 from egress.rules.decide.limits import Key, LimitResult, take_request
 from egress.scrub import MAX_HITS, Needles, Scrubber
 from egress.types import Limit, Secret, Slot, Verdict
