@@ -333,6 +333,8 @@ class Decision:
     effects: Effects = NO_EFFECTS
     observed: bool = False
     """Allowed only because `mode: observe` lifts the missing rule."""
+    lifted: RuleRef | None = None
+    """The deny of a preset that would have denied it, and that the file lifts by `without:`."""
 
     @property
     def allowed(self) -> bool:

@@ -80,6 +80,7 @@ PARTS = {
     "CommandSource": ("Command", "In the place of a text, in `from:` of a secret."),
     "Network": ("Networks", "An item of `networks:`."),
     "ProfileItem": ("Profiles", "Below a name in `profiles:`."),
+    "UseItem": ("Use", "An item of `use:` with parameters: beside `PRESET: {parameter: value}` may stand"),
     "TestItem": ("Tests", "An item of `tests:` in its long form."),
 }
 

@@ -181,6 +181,8 @@ def _consequences(answer: Explanation) -> Iterator[list[Cell]]:
     # Said outright: a missing line could also mean a missing feature.
     if not answer.injected:
         yield ["injects", "nothing", ""]
+    if decision.lifted is not None:
+        yield ["lifted", f"{decision.lifted.id} would deny it", (str(decision.lifted.place), DIM)]
     if decision.effects.strips:
         yield ["strips", ", ".join(map(str, decision.effects.strips)), ("if the sandbox sends it", DIM)]
     if decision.target:
@@ -217,6 +219,7 @@ def _as_data(answer: Explanation, advice: DenialFix) -> dict[str, object]:
         "observed": decision.observed,
         "profile": answer.profile,
         "inject": [{"secret": i.secret, "slots": list(i.slots), "source": i.source} for i in answer.injected],
+        "lifted": str(decision.lifted) if decision.lifted else None,
         "strip": [str(slot) for slot in decision.effects.strips],
         "entries": [{"key": entry.key, "place": str(entry.place)} for entry in answer.entries],
         "considered": [

@@ -175,7 +175,7 @@ class Exchange:
         self._decision = decision = decide(self.policy, self._identity, head, now)
         if not decision.allowed:
             return self._deny(decision.code)
-        self._effects = decision.effects
+        self._effects, self._record.lifted = decision.effects, decision.lifted
         limits = decision.effects.limits
         if limits:
             self._max_up = smallest_limit(limit.request_body for limit in limits)

@@ -176,6 +176,8 @@ class RecordBuilder:
     replaced: bool = False
     stripped: tuple[Slot, ...] = ()
     """The slots that the rules emptied, where the sandbox had sent a value."""
+    lifted: RuleRef | None = None
+    """The deny that the file lifts, and that would have denied the request."""
     found: Counter[str] = field(default_factory=Counter)
     up: int = 0
     down: int = 0
@@ -187,12 +189,14 @@ class RecordBuilder:
 
     def facts(self, *, sent: bool, is_end_proven: bool) -> Mapping[str, str | int | bool]:
         """Return the findings for the log; `sent` says whether the head went out."""
-        if not sent or (is_end_proven and not self.stripped):
+        if not sent or (is_end_proven and not self.stripped and self.lifted is None):
             return NO_FACTS
         facts: dict[str, str | int | bool] = {}
         if self.stripped:
             # Names of slots come from the rules; the values that stood there are gone.
             facts["stripped"] = ", ".join(str(slot) for slot in self.stripped)
+        if self.lifted is not None:
+            facts["lifted"] = str(self.lifted)
         if not is_end_proven:
             facts["close_notify"] = "missing"
         return facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from egress.types import Severity
 from tests.unit.rules.rule_samples import ask, decision_text, errors, loaded, policy
 
 FORGE = """
@@ -238,9 +239,11 @@ secrets: {mine: {from: "env:MINE", hosts: [forge.example]}}
 
 
 def test_36_a_preset_used_twice_on_one_host_is_an_error_at_the_second() -> None:
-    found = errors("use:\n  - {forge: {read: [a]}}\n  - {forge: {read: [b]}}\n", presets=PRESETS)
-    assert found
-    assert all(line.startswith("hosts.yaml:3:5 (preset forge:") for line in found)
+    (found,) = errors("use:\n  - {forge: {read: [a]}}\n  - {forge: {read: [b]}}\n", presets=PRESETS)
+    assert found == (
+        "hosts.yaml:3:5: two uses of presets for `forge.example` have the name `forge` (the other is at"
+        " hosts.yaml:2:5) (name this one: `as: forge-2`; its rules are then called forge-2-…)"
+    )
     twice = policy(
         "use:\n  - {forge: {read: [a]}}\n  - {forge: {read: [b], host: b.example, secret: other}}\n",
         presets=PRESETS,
@@ -262,7 +265,7 @@ def test_36_uses_of_one_preset_never_add_up_on_one_host() -> None:
     for second in ("b.example", "B.example."):
         first = "{pair: {shut: a.example, open: c.example}}"
         (found,) = errors(f"use: [{first}, {{pair: {{shut: {second}, open: a.example}}}}]", presets=shelf)
-        assert "the preset pair describes `a.example` twice (first at" in found
+        assert "two uses of presets for `a.example` have the name `pair` (the other is at" in found
     for same in ("a.example", "A.example", "a.example."):
         (found,) = errors(f"use: [{{pair: {{shut: a.example, open: {same}}}}}]", presets=shelf)
         assert "` twice" in found
@@ -354,3 +357,174 @@ def test_37_tests_beside_the_hosts_of_a_preset_come_along() -> None:
     result = loaded(use("{forge: {read: [a]}}"), presets=PRESETS)
     assert result.policy is not None
     assert [case.text for case in result.policy.cases] == ["GET /keys -> deny forge-no-keys"]
+
+
+# Several uses on one host ------------------------------------------------------------------------
+
+TWO = """
+use:
+  - forge: {read: [a], write: [a], secret: one}
+  - forge: {read: [b], write: [b], secret: two}
+    as: other
+"""
+
+
+def test_36_two_uses_with_names_of_their_own_bring_two_credentials_to_one_host() -> None:
+    rules = policy(TWO, presets=PRESETS)
+    (entry,) = rules.entries.values()
+    assert [rule.ref.id for rule in entry.allow] == ["forge-read", "forge-write", "other-read", "other-write"]
+    assert [rule.ref.id for rule in entry.deny] == ["forge-no-keys"]
+    assert decision_text(rules, f"GET {URL}/r/a") == "allow forge-read, inject one"
+    assert decision_text(rules, f"GET {URL}/r/b/x") == "allow other-read, inject two"
+    assert decision_text(rules, f"PUT {URL}/r/b/issues") == "allow other-write, inject two"
+    assert decision_text(rules, f"GET {URL}/keys/1") == "deny forge-no-keys"
+
+
+def test_36_two_uses_that_one_request_can_fit_are_an_error_that_tells_how() -> None:
+    (found,) = errors(TWO.replace("read: [b]", 'read: ["*"]'), presets=PRESETS)
+    assert "two credentials can meet in header:authorization of one request" in found
+    assert "a request can match both forge-read and other-read: narrow the arguments of the preset" in found
+
+
+EVERYWHERE = {
+    "wide": """
+        title: W
+        parameters:
+          secret: {type: secret, help: S., default: s}
+          read: {type: list of path, help: R., default: []}
+        secrets: {"${secret}": {from: "env:S", hosts: [w.example]}}
+        hosts:
+          w.example:
+            allow:
+              - {id: self, methods: [GET], paths: [/me], limits: {connections: 2}}
+              - {id: read, methods: [GET], paths: ["/r/${read}"]}
+            inject: [{bearer: "${secret}"}]
+    """,
+    "guest": """
+        title: G
+        secrets: {g: {from: "env:G", hosts: [w.example]}}
+        hosts:
+          w.example:
+            allow: [{id: g, methods: [GET], paths: [/g]}]
+            inject: [{bearer: g, for: [g]}]
+    """,
+    "bare": """
+        title: B
+        hosts: {w.example: {allow: [{id: b, methods: [GET], paths: [/b]}]}}
+    """,
+}
+
+
+def test_36_a_credential_without_for_serves_its_own_use_and_the_file() -> None:
+    """What both uses say in the same words, and what the file adds, belongs to the first use."""
+    text = """
+use:
+  - bare
+  - wide: {read: [a], secret: one}
+  - wide: {read: [b], secret: two}
+    as: second
+  - guest
+hosts: {w.example: {allow: [{id: own, methods: [GET], paths: [/own]}, {id: mine, paths: [/mine]}],
+  inject: [{bearer: mine, for: [mine]}]}}
+secrets: {mine: {from: "env:M", hosts: [w.example]}}
+"""
+    rules = policy(text, presets=EVERYWHERE)
+    for path, outcome in {
+        "/me": "allow wide-self, inject one",
+        "/r/a": "allow wide-read, inject one",
+        "/r/b": "allow second-read, inject two",
+        "/g": "allow guest-g, inject g",
+        "/b": "allow bare-b, inject one",
+        "/own": "allow own, inject one",
+        "/mine": "allow mine, inject mine",
+    }.items():
+        assert decision_text(rules, f"GET https://w.example{path}") == outcome
+
+
+def test_36_the_file_takes_a_rule_of_a_preset_by_for() -> None:
+    text = """
+use: [{wide: {read: [a]}}]
+hosts: {w.example: {inject: [{bearer: mine, for: [wide-self]}]}}
+secrets: {mine: {from: "env:M", hosts: [w.example]}}
+"""
+    rules = policy(text, presets=EVERYWHERE)
+    assert decision_text(rules, "GET https://w.example/me") == "allow wide-self, inject mine"
+    assert decision_text(rules, "GET https://w.example/r/a") == "allow wide-read, inject s"
+    whole = errors(text.replace(", for: [wide-self]", ""), presets=EVERYWHERE)
+    assert "give your own item a `for:`, which takes its rules away from the preset" in whole[0]
+
+
+def test_36_rules_that_differ_in_anything_are_not_the_same() -> None:
+    closed = EVERYWHERE | {
+        "wide": EVERYWHERE["wide"].replace("connections: 2", "connections: 3"),
+        "wider": EVERYWHERE["wide"],
+    }
+    found = errors("use: [{wide: {secret: a}}, {wider: {secret: b}}]", presets=closed)
+    assert "a request can match both wide-self and wider-self" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("item", "finding"),
+    [
+        ("{forge: {read: [a]}, as: A}", "`as` must be a name"),
+        ("{forge: {read: [a]}, as: [a]}", "`as` must be a name"),
+        ("{forge: {read: [a]}, without: no-keys}", "`without` must be a list of deny rules"),
+        ("{forge: {read: [a]}, without: [1]}", "`without` must be a list of deny rules"),
+        ("{forge: {read: [a]}, without: [no-key]}", "forge has no deny `no-key` (did you mean `no-keys`?)"),
+        ("{forge: {read: [a]}, without: [read]}", "forge has no deny `read`"),
+        ("{forge: {read: [a]}, with: [no-keys]}", "an item of `use` must be a name"),
+        ("{without: [no-keys]}", "an item of `use` must be a name"),
+        ("{as: forge}", "an item of `use` must be a name"),
+    ],
+)
+def test_35_mistakes_beside_the_parameters(item: str, finding: str) -> None:
+    found = errors(use(item), presets=PRESETS)
+    assert any(finding in line for line in found), found
+
+
+# Lifted denies -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["no-keys", "forge-no-keys"])
+def test_36_a_deny_of_a_preset_is_lifted_by_the_file_and_said_each_time(name: str) -> None:
+    text = use(
+        f"{{forge: {{read: [a]}}, without: [{name}]}}",
+        'hosts: {forge.example: {allow: [{id: keys, methods: [GET], paths: ["/keys/**"]}]}}\n',
+    )
+    result = loaded(text, presets=PRESETS)
+    (finding,) = result.findings
+    assert (finding.severity, str(finding.place)) == (Severity.NOTICE, "hosts.yaml:2:36")
+    assert "the deny forge-no-keys of the preset is lifted" in finding.message
+    assert result.policy is not None
+    lifted = ask(result.policy, f"GET {URL}/keys/1")
+    assert lifted.allowed
+    assert str(lifted.lifted) == "forge.example#forge-no-keys"
+    # The deny still names what it would deny, and only that.
+    assert ask(result.policy, f"GET {URL}/r/a").lifted is None
+    assert not ask(result.policy, f"GET {URL}/other").allowed
+
+
+def test_36_a_lifted_deny_allows_nothing_by_itself() -> None:
+    rules = policy(use("{forge: {read: [a]}, without: [no-keys]}"), presets=PRESETS)
+    assert decision_text(rules, f"GET {URL}/keys/1") == "deny rule.none"
+
+
+def test_36_a_lifted_deny_does_not_loosen_the_reading_of_requests() -> None:
+    """The one deny with methods and paths is lifted, and overrides and `;` are refused as before."""
+    shelf = {
+        "p": "title: P\nhosts: {p.example: {allow: all, deny: [{id: no, methods: [PUT], paths: [/x]}]}}\n"
+    }
+    rules = policy("use: [{p: {}, without: [no]}]", presets=shelf)
+    assert decision_text(rules, "GET https://p.example/?_method=PUT") == "deny method.override"
+    assert decision_text(rules, "GET https://p.example/a;b") == "deny path.ambiguous"
+    put = ask(rules, "PUT https://p.example/X/")
+    assert put.allowed
+    assert str(put.lifted) == "p.example#p-no"
+
+
+def test_36_denies_of_the_file_and_of_another_use_stay() -> None:
+    own = 'hosts: {forge.example: {allow: all, deny: [{id: mine, paths: ["/keys/**"]}]}}\n'
+    rules = policy(use("{forge: {read: [a]}, without: [no-keys]}", own), presets=PRESETS)
+    assert decision_text(rules, f"GET {URL}/keys") == "deny mine"
+    both = policy(TWO + "    without: [no-keys]\n", presets=PRESETS)
+    assert decision_text(both, f"GET {URL}/keys") == "deny forge-no-keys"

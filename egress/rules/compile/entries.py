@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from egress.rules.compile import rules
 from egress.rules.compile.injections import inject_item
+from egress.rules.compile.uses import PresetUse
 from egress.rules.decide.entry import Entry, Handling, NetworkEntry, Rule, ScopedInjection
 from egress.rules.language.hosts import HostPattern
 from egress.rules.language.model import Host, Network
@@ -33,19 +34,27 @@ class EntryPart:
     pattern: HostPattern | None
     model: Host | Network
     ids: rules.RuleIds
-    preset: str = ""
-    """The name of the preset; empty for the file itself."""
+    use: PresetUse | None = None
+    """The use of a preset; None for the file itself."""
     allow: list[Rule] = field(default_factory=list)
     has_allow: bool = False
     deny: list[Rule] = field(default_factory=list)
+    lifted: list[Rule] = field(default_factory=list)
+    """The denies of the preset that the file lifts."""
     inject: list[ScopedInjection] = field(default_factory=list)
 
 
 def read_part(
-    key: str, model: Host, pattern: HostPattern, at: DocumentCursor, ids: rules.RuleIds, *, preset: str
+    key: str,
+    model: Host,
+    pattern: HostPattern,
+    at: DocumentCursor,
+    ids: rules.RuleIds,
+    *,
+    use: PresetUse | None,
 ) -> EntryPart:
     """Read one description; report mistakes within it."""
-    part = EntryPart(key, at, pattern, model, ids, preset)
+    part = EntryPart(key, at, pattern, model, ids, use)
     _read_rules(part)
     for number, item in enumerate(model.inject or ()):
         injection = inject_item(item, at / "inject" / number)
@@ -78,7 +87,10 @@ def _read_rules(part: EntryPart) -> None:
                 f"{quoted(written[0])} cannot be combined with `allow: all`", "remove either of them"
             )
         part.allow = [rules.implicit_rule(model, at, ids)]
-    part.deny = [rules.deny_rule(rule, at / "deny" / n, ids) for n, rule in enumerate(model.deny or ())]
+    for number, written_deny in enumerate(model.deny or ()):
+        is_lifted = part.use is not None and bool(part.use.lifts(written_deny.id))
+        denies = part.lifted if is_lifted else part.deny
+        denies.append(rules.deny_rule(written_deny, at / "deny" / number, ids))
 
 
 def _written(model: Host | Network, names: Sequence[str]) -> list[str]:
@@ -132,6 +144,7 @@ def assemble_entry(parts: Sequence[EntryPart], report: Report) -> Entry:
         clear_ports=clear_ports,
         allow=tuple(allow),
         deny=tuple(rule for part in parts for rule in part.deny),
+        lifted=tuple(rule for part in parts for rule in part.lifted),
         inject=tuple(item for part in parts for item in part.inject),
         intercept=_last(parts, "intercept") != "never",
         http2=_last(parts, "http2") is True,

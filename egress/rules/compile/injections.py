@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
-from itertools import combinations
+from itertools import combinations, product
 
 from egress import name_folding
 from egress.rules.compile.overlap import rules_may_meet
@@ -195,12 +195,12 @@ def check_injections(
             _check_secret(entry, item, secrets, report)
     # Two credentials in one slot would overwrite or join each other, depending on their order.
     for one, other in combinations(entry.inject, 2):
-        shared = _shared_slot(one.injection, other.injection)
-        if shared is not None and _can_meet(entry.allow, one, other):
+        shared = shared_slot(one.injection, other.injection)
+        if shared is not None and (both := _meeting_rules(entry.allow, one, other)):
             report.error(
                 other.place,
                 f"two credentials can meet in {shared} of one request (the other is at {one.place})",
-                "give each its own `for:` with rules that cannot match the same request",
+                _remedy(one, other, *both),
             )
         _check_strips(entry, one, other, report)
         _check_strips(entry, other, one, report)
@@ -209,7 +209,7 @@ def check_injections(
 def _check_strips(entry: Entry, one: ScopedInjection, other: ScopedInjection, report: Report) -> None:
     """Refuse a strip that would take away what another item of the same request writes or swaps."""
     for slot in one.strip:
-        if any(is_same_place(slot, each) for each in other.injection.slots) and _can_meet(
+        if any(is_same_place(slot, each) for each in other.injection.slots) and _meeting_rules(
             entry.allow, one, other
         ):
             report.error(
@@ -265,7 +265,8 @@ def _check_secret(
             )
 
 
-def _shared_slot(one: Injection, other: Injection) -> Slot | None:
+def shared_slot(one: Injection, other: Injection) -> Slot | None:
+    """Return the slot in which both would stand; None if there is none."""
     for a in one.slots:
         for b in other.slots:
             if is_same_place(a, b):
@@ -293,10 +294,27 @@ def is_same_place(a: Slot, b: Slot) -> bool:
     return spelled(a.name) == spelled(b.name)
 
 
-def _can_meet(rules: Sequence[Rule], one: ScopedInjection, other: ScopedInjection) -> bool:
+def _meeting_rules(
+    rules: Sequence[Rule], one: ScopedInjection, other: ScopedInjection
+) -> tuple[Rule, Rule] | None:
+    """Return a rule of each injection such that one request can match both; None if there are none."""
+
     def meant(item: ScopedInjection) -> list[Rule]:
         return [rule for rule in rules if item.rules is None or rule.ref.id in item.rules]
 
-    return any(
-        a.ref == b.ref or rules_may_meet(a.predicates, b.predicates) for a in meant(one) for b in meant(other)
+    pairs = product(meant(one), meant(other))
+    return next(
+        ((a, b) for a, b in pairs if a.ref == b.ref or rules_may_meet(a.predicates, b.predicates)), None
+    )
+
+
+def _remedy(one: ScopedInjection, other: ScopedInjection, rule: Rule, beside: Rule) -> str:
+    # A preset has no place for a `for:` of the file: only its arguments, or a `for:` of one's own item, help.
+    if not (one.place.via or other.place.via):
+        return "give each its own `for:` with rules that cannot match the same request"
+    if rule.ref == beside.ref:
+        return f"give your own item a `for:`, which takes its rules away from the preset (here {rule.ref.id})"
+    return (
+        f"a request can match both {rule.ref.id} and {beside.ref.id}: narrow the arguments of the preset, or "
+        "the rules of your own, until none can"
     )

@@ -15,10 +15,12 @@ from egress.rules.compile import entries, rules
 from egress.rules.compile import presets as preset_files
 from egress.rules.compile.canaries import PlantedPlaces, compile_canary
 from egress.rules.compile.injections import check_injections
+from egress.rules.compile.joining import join_uses
 from egress.rules.compile.lint import lint
 from egress.rules.compile.profiles import compile_profile
 from egress.rules.compile.rule_tests import read_rule_test
 from egress.rules.compile.secrets import compile_secret
+from egress.rules.compile.uses import PresetUse, check_lifted, read_use
 from egress.rules.decide.entry import Entry, Mode, NetworkEntry, Rule
 from egress.rules.decide.policy import CanarySpec, Policy, Profile, RuleTest, SecretSpec
 from egress.rules.language import document as documents
@@ -122,6 +124,7 @@ class _Loader:
         self._preset_texts = preset_texts
         self._presets: dict[str, preset_files.Preset | None] = {}
         self._all = _Gathered()
+        self._repeated_uses: set[PresetUse] = set()
         self._deny_ids = rules.RuleIds(TOP_DENY_KEY)
 
     # Reading one file
@@ -194,15 +197,15 @@ class _Loader:
 
     def read_hosts(self, section: Value, at: DocumentCursor) -> None:
         for key, value in self._mapping(section, at).items():
-            self._read_host(key, value, at / key, preset="")
+            self._read_host(key, value, at / key, None)
 
-    def _read_host(self, key: str, value: Value, at: DocumentCursor, preset: str) -> None:
+    def _read_host(self, key: str, value: Value, at: DocumentCursor, use: PresetUse | None) -> None:
         errors = self.report.error_count
-        self._read_sound_host(key, value, at, preset)
+        self._read_sound_host(key, value, at, use)
         if self.report.error_count > errors:
             self._all.unsound.add(key)
 
-    def _read_sound_host(self, key: str, value: Value, at: DocumentCursor, preset: str) -> None:
+    def _read_sound_host(self, key: str, value: Value, at: DocumentCursor, use: PresetUse | None) -> None:
         try:
             host = parse_host_pattern(key)
         except HostError as error:
@@ -217,17 +220,17 @@ class _Loader:
             # Still read the sound keys: one mistake of type must not hide the others.
             rest = validate_sound_keys(Host, value)
             if rest is not None:
-                entries.read_part(key, rest, host, at, rules.RuleIds(key), preset=preset)
+                entries.read_part(key, rest, host, at, rules.RuleIds(key), use=use)
             return
         # Keyed by pattern, so that two spellings of a host are one entry.
         parts = self._all.parts.setdefault(host, [])
         for other in parts:
-            if other.preset == preset:
-                self._repeated(preset, key, at, other.at.key_place)
+            if (other.use.name if other.use else "") == (use.name if use else ""):
+                self._repeated(use, other.use, key, at, other.at.key_place)
                 return
         shared = self._all.ids.setdefault(host, rules.RuleIds(key))
-        ids = rules.RuleIds(key, f"{preset}-" if preset else "", shared.seen)
-        parts.append(entries.read_part(key, model, host, at, ids, preset=preset))
+        ids = rules.RuleIds(key, f"{use.name}-" if use else "", shared.seen)
+        parts.append(entries.read_part(key, model, host, at, ids, use=use))
         for number, test in enumerate(model.tests or ()):
             self._all.tests.append((test, at / "tests" / number, host))
 
@@ -291,35 +294,21 @@ class _Loader:
 
     def read_use(self, section: Value, at: DocumentCursor) -> None:
         for number, value in enumerate(self._list(section, at)):
-            here = at / number
-            if isinstance(value, str):
-                self._use(value, {}, here)
-            elif isinstance(value, dict) and len(value) == 1:
-                name, arguments = next(iter(value.items()))
-                self._use(name, arguments, here)
-            elif not isinstance(value, MissingValue):
-                here.error(
-                    "an item of `use` must be a name, or a name with its parameters",
-                    "write - github or - github: {...}",
-                )
+            use = read_use(value, at / number, self._preset_texts)
+            if use is not None:
+                self._use(use)
 
-    def _use(self, name: str, arguments: Value, at: DocumentCursor) -> None:
-        if name not in self._preset_texts:
-            at.error(f"unknown preset {quoted(name)}", did_you_mean(name, self._preset_texts))
-            return
-        if isinstance(arguments, MissingValue):
-            return
-        if not isinstance(arguments, dict):
-            at.error(f"the parameters of {name} must be a mapping", "write {parameter: value}")
-            return
+    def _use(self, use: PresetUse) -> None:
+        name = use.preset
         if name not in self._presets:
             self._presets[name] = preset_files.read(name, self._preset_texts[name], self.report)
         preset = self._presets[name]
-        expanded = preset_files.expand(preset, arguments, at) if preset is not None else None
+        expanded = preset_files.expand(preset, use.arguments, use.at) if preset is not None else None
         if expanded is not None:
-            self._read_expanded(name, expanded)
+            self._read_expanded(use, expanded)
+            check_lifted(use, expanded)
 
-    def _read_expanded(self, name: str, document: Document) -> None:
+    def _read_expanded(self, use: PresetUse, document: Document) -> None:
         at = DocumentCursor(self.report, document)
         value = document.value if isinstance(document.value, dict) else {}
         for secret, item in self._mapping(value.get("secrets", {}), at).items():
@@ -327,14 +316,24 @@ class _Loader:
             if model is not None:
                 self._all.preset_secrets.setdefault(secret, (model, at / "secrets" / secret))
         for key, item in self._mapping(value.get("hosts", {}), at).items():
-            self._read_host(key, item, at / "hosts" / key, preset=name)
+            self._read_host(key, item, at / "hosts" / key, use)
 
-    def _repeated(self, preset: str, key: str, at: DocumentCursor, first: Place) -> None:
-        if not preset:
+    def _repeated(
+        self, use: PresetUse | None, other: PresetUse | None, key: str, at: DocumentCursor, first: Place
+    ) -> None:
+        if use is None:
             self._conflict("host", key, at, first)
-            return
-        message = f"the preset {preset} describes {quoted(key)} twice (first at {first})"
-        at.key_error(message, "give each use of it, and each parameter, its own host")
+        elif other is use:
+            message = f"the preset {use.preset} describes {quoted(key)} twice (first at {first})"
+            at.key_error(message, "give each of its parameters its own host")
+        elif other is not None and use not in self._repeated_uses:
+            # Said once, not for each host of the preset.
+            self._repeated_uses.add(use)
+            use.at.error(
+                f"two uses of presets for {quoted(key)} have the name {quoted(use.name)} "
+                f"(the other is at {other.at.place})",
+                f"name this one: `as: {use.name}-2`; its rules are then called {use.name}-2-…",
+            )
 
     def _conflict(self, kind: str, name: str, at: DocumentCursor, first: Place) -> None:
         at.key_error(f"duplicate {kind} {quoted(name)} (first at {first})", "keep one of them")
@@ -379,7 +378,8 @@ class _Loader:
         return {name: compile_secret(name, model, at) for name, (model, at) in items.items()}
 
     def _assembled(self, host: HostPattern) -> Entry:
-        parts = sorted(self._all.parts[host], key=lambda part: not part.preset)
+        parts = sorted(self._all.parts[host], key=lambda part: part.use is None)
+        join_uses(parts)
         return entries.assemble_entry(parts, self.report)
 
     def _profiles(self, by_key: Mapping[str, Entry]) -> dict[str, Profile] | None:

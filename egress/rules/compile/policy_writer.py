@@ -65,6 +65,7 @@ def _entry_data(entry: Entry) -> dict[str, object]:
         "place": str(entry.place),
         "allow": [_rule_data(rule) for rule in entry.allow],
         "deny": [_rule_data(rule) for rule in entry.deny],
+        "lifted": [_rule_data(rule) for rule in entry.lifted],
         "inject": [{**inject_fields(item), "place": str(item.place)} for item in entry.inject],
     }
 
@@ -121,6 +122,8 @@ def _entry_lines(entry: Entry) -> Iterator[str]:
     else:
         yield from _rule_lines("allow", entry.allow, "    ")
     yield from _rule_lines("deny", entry.deny, "    ")
+    for rule in entry.lifted:
+        yield f"    # lifted: {rule.ref.id}{_origin(rule.ref.place)}"
     if entry.inject:
         yield "    inject:"
     for item in entry.inject:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
+from dataclasses import replace
 
 from egress import name_folding
 from egress.rules.decide import paths
 from egress.rules.decide.entry import Entry, Rule
-from egress.rules.decide.plan import HostRoute, is_live
+from egress.rules.decide.plan import HostRoute, MethodPlan, is_live
 from egress.rules.decide.policy import Policy, Profile
 from egress.rules.decide.predicates import parameter_names
 from egress.rules.language import hosts
@@ -112,7 +113,11 @@ def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision
     if rules:
         effects = route.effects(rules, policy.limit)
         denial = secret_denial(policy, effects, head, now)
-        return _allowed(route, rules, effects, target) if denial is None else _denied(route, denial, target)
+        return (
+            _denied(route, denial, target)
+            if denial is not None
+            else _with_lifted(_allowed(route, rules, effects, target), plan, head)
+        )
     if is_observing(policy, entry):
         return _observed(policy, route, target)
     return _denied(route, ("rule.websocket" if wants_websocket else "rule.none", None), target)
@@ -168,7 +173,8 @@ def _find_route(policy: Policy, host: str) -> HostRoute:
     if known is not None:
         return known
     deny = [*(rule for entry in entries for rule in entry.deny), *top]
-    route = HostRoute(entries[0] if entries else None, deny)
+    lifted = [rule for entry in entries for rule in entry.lifted]
+    route = HostRoute(entries[0] if entries else None, deny, lifted)
     policy.shared_routes[key] = route
     return route
 
@@ -335,6 +341,15 @@ def _allowed(route: HostRoute, rules: Sequence[Rule], effects: Effects, target: 
     return Decision(
         Verdict.ALLOW, "rule.allowed", target, ref, entry.key if entry else None, ref.place, effects
     )
+
+
+def _with_lifted(decision: Decision, plan: MethodPlan, head: Head) -> Decision:
+    """Name the deny that would have denied the request, had the file not lifted it."""
+    if not plan.lifted.rules:
+        return decision
+    path, query = paths.split_target(decision.target)
+    rule = plan.lifted.first(deny_readings(path), query, head)
+    return decision if rule is None else replace(decision, lifted=rule.ref)
 
 
 def _observed(policy: Policy, route: HostRoute, target: str) -> Decision:

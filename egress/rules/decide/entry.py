@@ -57,6 +57,8 @@ class Entry:
     clear_ports: frozenset[int]
     allow: tuple[Rule, ...]
     deny: tuple[Rule, ...] = ()
+    lifted: tuple[Rule, ...] = ()
+    """Denies of presets that the file lifts: they deny nothing, and are named in records."""
     inject: tuple[ScopedInjection, ...] = ()
     intercept: bool = True
     http2: bool = False

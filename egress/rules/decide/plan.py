@@ -112,13 +112,16 @@ class DenyGate:
 
 
 class MethodPlan:
-    """The two gates for one method."""
+    """The gates for one method. The denies of `lifted` are only named in records."""
 
-    __slots__ = ("allow", "deny")
+    __slots__ = ("allow", "deny", "lifted")
 
-    def __init__(self, allow: Sequence[Rule], deny: Sequence[Rule], method: str) -> None:
+    def __init__(
+        self, allow: Sequence[Rule], deny: Sequence[Rule], lifted: Sequence[Rule], method: str
+    ) -> None:
         self.allow = AllowGate([rule for rule in allow if takes_method(rule.predicates, method)])
         self.deny = DenyGate([rule for rule in deny if takes_method(rule.predicates, method)])
+        self.lifted = DenyGate([rule for rule in lifted if takes_method(rule.predicates, method)])
 
 
 class HostRoute:
@@ -134,15 +137,18 @@ class HostRoute:
         "entry",
         "is_closed",
         "is_lasting",
+        "lifted",
         "scopes_methods",
         "strict_paths",
     )
 
-    def __init__(self, entry: Entry | None, deny: Sequence[Rule]) -> None:
+    def __init__(self, entry: Entry | None, deny: Sequence[Rule], lifted: Sequence[Rule] = ()) -> None:
         self.entry = entry
         self.deny = tuple(deny)
+        self.lifted = tuple(lifted)
         allow = entry.allow if entry else ()
-        rules = [rule.predicates for rule in (*allow, *deny)]
+        # Lifted denies count here: lifting a deny must not make the reading of requests more lenient.
+        rules = [rule.predicates for rule in (*allow, *deny, *lifted)]
         self._methods = frozenset().union(*(predicates.methods or () for predicates in rules))
         self._odd_cases = frozenset(method.upper() for method in self._methods)
         self._plans: dict[str, MethodPlan] = {}
@@ -171,7 +177,7 @@ class HostRoute:
         name = method if method in self._methods else ""
         plan = self._plans.get(name)
         if plan is None:
-            plan = MethodPlan(self.entry.allow if self.entry else (), self.deny, name)
+            plan = MethodPlan(self.entry.allow if self.entry else (), self.deny, self.lifted, name)
             self._plans[name] = plan
         return plan
 

@@ -334,8 +334,23 @@ class ProfileItem(Model):
     )
 
 
+class UseItem(Model):
+    """A preset by its name, with its parameters and what the file changes about it."""
+
+    model_config = ConfigDict(extra="allow")
+    # Beside these keys stands one more: the name of the preset, with its parameters.
+    __pydantic_extra__: dict[str, dict[str, str | list[str]]] = Field(init=False)
+
+    name: str | None = Field(
+        None, alias="as", description="Name of this use, which its rules carry; the preset's by default."
+    )
+    without: list[str] | None = Field(
+        None, description="Denies of the preset that are lifted; `check` and the log say so each time."
+    )
+
+
 Use = Annotated[
-    Annotated[str, Tag("text")] | Annotated[dict[str, dict[str, str | list[str]]], Tag("mapping")],
+    Annotated[str, Tag("text")] | Annotated[UseItem, Tag("mapping")],
     _by_exact_type({str: "text", dict: "mapping"}),
 ]
 
@@ -349,7 +364,10 @@ class RuleFile(Model):
     )
     hosts: dict[str, Host] | None = Field(None, description="Rules by host; everything else is denied.")
     deny: list[TopDeny] | None = Field(None, description="Deny rules that override every entry.")
-    use: list[Use] | None = Field(None, description="Presets: a name, or `{name: {parameter: value}}`.")
+    use: list[Use] | None = Field(
+        None,
+        description="Presets: a name, or `{name: {parameter: value}}`, with `as` and `without` beside it.",
+    )
     networks: list[Network] | None = Field(
         None, description="Networks that sandboxes may reach by IP address."
     )

@@ -25,6 +25,7 @@ from egress.exchange import (
 from egress.exchange import exchange as machines
 from egress.exchange.exchange import LANE_ENDED_CODE, MAX_INTERIM_RESPONSES, Spend
 from egress.exchange.messages import ExchangeStage, RecordBuilder
+from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.limits import Key, LimitResult, take_request
 from egress.scrub import MAX_HITS, Needles, Scrubber
 from egress.types import Limit, Secret, Slot, Verdict
@@ -1050,3 +1051,16 @@ def test_a_head_full_of_the_secret_is_withheld() -> None:
     # As many as fit: a head has 64 KiB.
     many = [(f"x-{number}", f"{TOKEN} " * 300 + TOKEN) for number in range(4)]
     assert told(running(), [b"fine"], *many) == "response.withheld"
+
+
+def test_a_record_names_the_deny_that_the_file_lifts() -> None:
+    shelf = {"p": "title: P\nhosts: {api.example.com: {allow: all, deny: [{id: no, paths: [/no]}]}}\n"}
+    text = "version: 1\nuse: [{p: {}, without: [no]}]\n"
+    rules = load([RuleText("hosts.yaml", text)], shelf).policy
+    assert rules is not None
+    one = exchange(policy=rules)
+    begun(one, request("/no"))
+    assert one.finish().facts == {"lifted": "api.example.com#p-no"}
+    other = exchange(policy=rules)
+    begun(other, request("/yes"))
+    assert other.finish().facts == {}
