@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -37,6 +39,7 @@ from egress.proxy.settings import (
 from egress.rules.decide.policy import Policy
 
 if TYPE_CHECKING:
+    from egress.proxy.process.lifecycle import OnWaiting
     from egress.proxy.process.start_values import ReadyReport
     from egress.secrets import CapturedEnvironment
 
@@ -79,8 +82,9 @@ def _default(name: str) -> str:
 @click.command()
 @click.option("--settings", "only_settings", is_flag=True, help="Show the effective settings and exit.")
 @click.option("--json", "as_json", is_flag=True, help="Show the settings as JSON.")
+@click.option("--held", is_flag=True, hidden=True, help="For a parent process: see `HeldStart`.")
 @_options
-def serve(only_settings: bool, as_json: bool, **given: object) -> int:
+def serve(only_settings: bool, as_json: bool, held: bool, **given: object) -> int:
     """Run the proxy in the foreground, until Ctrl-C or a signal.
 
     Every option can also be set as a variable: EGRESS_ and its name in capitals. The rules come from --rules,
@@ -108,10 +112,9 @@ def serve(only_settings: bool, as_json: bool, **given: object) -> int:
         render.findings(loaded.findings, stderr=True)
         raise ContentError("these rules cannot be used; nothing was started", "fix the errors above")
     check_profile(loaded.policy, effective.values.profile)
-    # Only now: unusable rules leave no folder behind.
-    make_state_dir(effective.values.state_dir)
     captured = _captured(effective.values, loaded.policy, environ)
-    return _run(StartValues(effective, chosen, trust, loaded.policy, captured, loaded.findings, seen))
+    start = StartValues(effective, chosen, trust, loaded.policy, captured, loaded.findings, seen)
+    return _serve_held(start) if held else _run(start, lambda ready: _announce(ready, start), _say_waiting)
 
 
 def _fingerprint(chosen: RuleSource, trust: TrustedFiles) -> tuple[object, ...]:
@@ -134,16 +137,45 @@ def _captured(values: Settings, policy: Policy, environ: Mapping[str, str]) -> C
     return captured
 
 
-def _run(start: StartValues) -> int:
+def _serve_held(start: StartValues) -> NoReturn:
+    """Serve for a parent process: load everything, wait for its word, and report to it alone."""
+    from egress.proxy.process.held_start import HeldStart
+
+    # After the capture, which may execute this process again with the same streams.
+    held = HeldStart()
+    _load_proxy()
+    status = 0
+    if held.wait():
+        status = _run(start, lambda _ready: held.report_serving(), lambda *_: None)
+    # All that the proxy had open is closed by now. The interpreter would take its modules apart, for which the
+    # parent process had to wait.
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _load_proxy() -> None:
+    """Import the proxy, whose modules stay for as long as the process."""
+    # Not searched for garbage while they are made, nor ever after: a search takes longer the more there is.
+    gc.disable()
+    # structlog comes first: other modules load it, and would load rich below it.
+    load_structlog()
+    import egress.proxy.process.lifecycle  # noqa: F401
+
+    gc.freeze()
+    gc.enable()
+
+
+def _run(start: StartValues, announce: Callable[[ReadyReport], None], waiting: OnWaiting) -> int:
+    # Only now: unusable rules leave no folder behind.
+    make_state_dir(start.effective.values.state_dir)
     # SIGHUP would end the process until there is a proxy to reload.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # This loads mitmproxy. structlog comes first, because it would load rich if others loaded it.
-    load_structlog()
+    # This loads mitmproxy.
+    _load_proxy()
     from egress.proxy.clock import SystemClock
     from egress.proxy.process.lifecycle import ProxyServer
 
-    server = ProxyServer(start, SystemClock())
-    return asyncio.run(server.run(lambda ready: _announce(ready, start), _say_waiting))
+    return asyncio.run(ProxyServer(start, SystemClock()).run(announce, waiting))
 
 
 # Output -----------------------------------------------------------------------------------------

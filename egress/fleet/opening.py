@@ -7,7 +7,7 @@ for this process alone, with a runtime that this machine supports, and both end 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -25,6 +25,7 @@ from egress.fleet.runtime_choice import (
     RuntimeParameters,
     check_choice,
     choose_runtime,
+    load_runtime,
     open_runtime,
     read_kind,
 )
@@ -58,7 +59,7 @@ def open_fleet(
         seccomp: a seccomp profile for containers, instead of the engine's own.
         stand_ins: makes variables for programs that insist on a credential, from an admission.
         options: further options for `egress serve`.
-        images: images that the sandboxes will use: without them no proxy is started.
+        images: images that the sandboxes will use: without them no proxy is opened.
 
     A caller that names rules, a runtime, a profile, stand-ins or options gets a fleet of its own. Raises
     errors of `egress.runtime.errors` and `egress.fleet.errors`, and `EgressError` for invalid settings.
@@ -72,18 +73,21 @@ def open_fleet(
             with remote:
                 yield remote
             return
-    # Checked before a proxy starts: a missing image or profile fails at once.
-    choice = choose_runtime(wanted)
-    check_choice(choice, seccomp, images)
+
+    def choose() -> RuntimeChoice:
+        choice = choose_runtime(wanted)
+        check_choice(choice, seccomp, images)
+        return choice
+
     with open_embedded(
-        choice, environ, folder, rules or (), seccomp=seccomp, stand_ins=stand_ins, options=options
+        choose, environ, folder, rules or (), seccomp=seccomp, stand_ins=stand_ins, options=options
     ) as fleet:
         yield fleet
 
 
 @contextmanager
 def open_embedded(
-    choice: RuntimeChoice,
+    choose: Callable[[], RuntimeChoice],
     environ: Mapping[str, str],
     folder: Path,
     rules: Sequence[Path] = (),
@@ -92,21 +96,27 @@ def open_embedded(
     stand_ins: StandIns | None = None,
     options: Sequence[str] = (),
 ) -> Iterator[Fleet]:
-    """Open a fleet of this process alone, with its own proxy."""
-    # Not needed by a caller that finds sandboxes served already, who has to wait for imports.
-    from egress.ca.bundle import public_roots  # noqa: PLC0415
-    from egress.fleet.env_policy import EnvironmentPolicy  # noqa: PLC0415
-    from egress.fleet.fleet import Fleet  # noqa: PLC0415
-    from egress.fleet.mount_policy import MountPolicy  # noqa: PLC0415
-    from egress.runtime.provisioning import trust_kit_provisioner  # noqa: PLC0415
-    from egress.runtime.proxy_client import ControlProxyClient  # noqa: PLC0415
+    """Open a fleet of this process alone, with its own proxy.
 
+    `choose` names the runtime, after raising whatever keeps it from being used. It is called while the proxy
+    loads, and before the proxy opens anything.
+    """
     state = environment.state_dir(environ)
     audit = audit_folder(state, environ)
     with ExitStack() as parts:
         private = parts.enter_context(folders.private_folder(folder))
-        proxy = EmbeddedProxy(private, environ, rules=rules, audit=audit, options=options)
+        # Both take most of a second to load, so they load side by side.
+        proxy = EmbeddedProxy(private, environ, rules=rules, audit=audit, options=options, held=True)
         parts.callback(proxy.close)
+        from egress.ca.bundle import public_roots  # noqa: PLC0415
+        from egress.fleet.env_policy import EnvironmentPolicy  # noqa: PLC0415
+        from egress.fleet.fleet import Fleet  # noqa: PLC0415
+        from egress.fleet.mount_policy import MountPolicy  # noqa: PLC0415
+        from egress.runtime.provisioning import trust_kit_provisioner  # noqa: PLC0415
+        from egress.runtime.proxy_client import ControlProxyClient  # noqa: PLC0415
+
+        choice = choose()
+        load_runtime(choice)
         provision = (
             trust_kit_provisioner(public_roots())
             if stand_ins is None
@@ -116,6 +126,7 @@ def open_embedded(
         # Sandboxes must never see the proxy's sockets, state, log, key or password.
         guarded = (folder, private, state, audit, *_own_files(environ, options))
         proxy_client = ControlProxyClient(private)
+        proxy.release()
         made, about = open_runtime(choice, RuntimeParameters(proxy_client, home, provision, guarded, seccomp))
         about = replace(about, audit=audit, runtime_dir=private)
         # Of the environment that the proxy was started with: its secrets are read from there.

@@ -6,8 +6,9 @@ runtime imports the whole SDK.
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -21,6 +22,10 @@ RuntimeKind = Literal["docker", "namespace"]
 RUNTIME_VARIABLE: Final = "EGRESS_RUNTIME"
 ENGINE_SOCKET: Final = Path("/var/run/docker.sock")
 _RUNTIME_KINDS: Final[tuple[RuntimeKind, ...]] = ("docker", "namespace")
+_RUNTIME_MODULES: Final[Mapping[RuntimeKind, str]] = {
+    "docker": "egress.runtime.docker.runtime",
+    "namespace": "egress.runtime.namespace.runtime",
+}
 _ISOLATION_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -115,6 +120,11 @@ def _check_engine(choice: RuntimeChoice, seccomp: Path | None, images: Sequence[
             found.image_id(image)
     finally:
         found.close()
+
+
+def load_runtime(choice: RuntimeChoice) -> None:
+    """Import the runtime, which takes a while, so that `open_runtime` need not."""
+    importlib.import_module(_RUNTIME_MODULES[choice.kind])
 
 
 def open_runtime(

@@ -100,7 +100,7 @@ def test_it_is_started_again_when_it_ends(folder: Path, environ: Mapping[str, st
         os.kill(first, signal.SIGKILL)
         meeting.wait()
         meeting.close()
-        until(lambda: proxy.pid != first and proxy._is_ready(), "another proxy")
+        until(lambda: proxy.pid != first and proxy.is_serving, "another proxy")
         gateway.admit("one")
         proxy.check()
     finally:

@@ -26,7 +26,13 @@ from egress.fleet.folders import SOCKET_NAME
 from egress.fleet.opening import open_embedded
 from egress.fleet.remote import connect_if_served
 from egress.fleet.rpc_server import RpcServer
-from egress.fleet.runtime_choice import RUNTIME_VARIABLE, check_choice, choose_runtime, read_kind
+from egress.fleet.runtime_choice import (
+    RUNTIME_VARIABLE,
+    RuntimeChoice,
+    check_choice,
+    choose_runtime,
+    read_kind,
+)
 from egress.policy.state_dir import make_state_dir
 from egress.runtime.spec import MAX_READY
 
@@ -89,11 +95,14 @@ def _stay(
     def end(_number: int, _frame: FrameType | None) -> None:
         ended.set()
 
+    def choose() -> RuntimeChoice:
+        choice = choose_runtime(read_kind(runtime, environ.get(RUNTIME_VARIABLE)))
+        check_choice(choice, seccomp)
+        return choice
+
     with fleet_session.on_signal(end, signal.SIGINT), ExitStack() as parts:
         with fleet_session.translate_errors():
-            choice = choose_runtime(read_kind(runtime, environ.get(RUNTIME_VARIABLE)))
-            check_choice(choice, seccomp)
-            fleet = parts.enter_context(open_embedded(choice, environ, folder, rules, seccomp=seccomp))
+            fleet = parts.enter_context(open_embedded(choose, environ, folder, rules, seccomp=seccomp))
         # After the fleet, so that no client can reach the socket of a proxy that fails to start.
         service = RpcServer(fleet, folder, ended.set)
         try:

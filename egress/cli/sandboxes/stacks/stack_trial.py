@@ -132,7 +132,7 @@ def open_trial(
         # A separate audit log: the trial must not appear among real requests.
         apart = {**environ, "EGRESS_AUDIT_DIR": str(private / "audit")}
         options = ("--upstream-ca", str(upstream.trusted), "--resolve", f"{HOST}=127.0.0.1")
-        with open_embedded(choice, apart, folder, [rules], options=options) as fleet:
+        with open_embedded(lambda: choice, apart, folder, [rules], options=options) as fleet:
             yield StackTrial(fleet=fleet, upstream=upstream)
 
 
