@@ -147,8 +147,8 @@ def _serve_held(start: StartValues) -> NoReturn:
     status = 0
     if held.wait():
         status = _run(start, lambda _ready: held.report_serving(), lambda *_: None)
-    # All that the proxy had open is closed by now. The interpreter would take its modules apart, for which the
-    # parent process had to wait.
+    # All that the proxy had open is closed by now. The parent process need not wait until the interpreter has
+    # taken its modules apart.
     sys.stderr.flush()
     os._exit(status)
 

@@ -25,7 +25,6 @@ from egress.fleet.runtime_choice import (
     RuntimeParameters,
     check_choice,
     choose_runtime,
-    load_runtime,
     open_runtime,
     read_kind,
 )
@@ -48,6 +47,7 @@ def open_fleet(
     stand_ins: StandIns | None = None,
     options: Sequence[str] = (),
     images: Sequence[str] = (),
+    is_single: bool = False,
 ) -> Iterator[SandboxFleet]:
     """Open the sandboxes that are served in the runtime folder, or a fleet of this process alone.
 
@@ -60,6 +60,7 @@ def open_fleet(
         stand_ins: makes variables for programs that insist on a credential, from an admission.
         options: further options for `egress serve`.
         images: images that the sandboxes will use: without them no proxy is opened.
+        is_single: whether a fleet of this process will have one sandbox, so that nothing is made ahead.
 
     A caller that names rules, a runtime, a profile, stand-ins or options gets a fleet of its own. Raises
     errors of `egress.runtime.errors` and `egress.fleet.errors`, and `EgressError` for invalid settings.
@@ -80,7 +81,14 @@ def open_fleet(
         return choice
 
     with open_embedded(
-        choose, environ, folder, rules or (), seccomp=seccomp, stand_ins=stand_ins, options=options
+        choose,
+        environ,
+        folder,
+        rules or (),
+        seccomp=seccomp,
+        stand_ins=stand_ins,
+        options=options,
+        is_single=is_single,
     ) as fleet:
         yield fleet
 
@@ -95,6 +103,7 @@ def open_embedded(
     seccomp: Path | None = None,
     stand_ins: StandIns | None = None,
     options: Sequence[str] = (),
+    is_single: bool = False,
 ) -> Iterator[Fleet]:
     """Open a fleet of this process alone, with its own proxy.
 
@@ -116,7 +125,6 @@ def open_embedded(
         from egress.runtime.proxy_client import ControlProxyClient  # noqa: PLC0415
 
         choice = choose()
-        load_runtime(choice)
         provision = (
             trust_kit_provisioner(public_roots())
             if stand_ins is None
@@ -125,9 +133,12 @@ def open_embedded(
         home = folders.sandbox_home(folder, choice.kind)
         # Sandboxes must never see the proxy's sockets, state, log, key or password.
         guarded = (folder, private, state, audit, *_own_files(environ, options))
-        proxy_client = ControlProxyClient(private)
+        # The runtime sets up what needs no proxy before it asks the proxy for the first time.
+        proxy_client = ControlProxyClient(private, proxy.release)
+        parameters = RuntimeParameters(proxy_client, home, provision, guarded, seccomp, is_single)
+        made, about = open_runtime(choice, parameters)
+        # A runtime that has asked the proxy for nothing yet does not hold it back any longer.
         proxy.release()
-        made, about = open_runtime(choice, RuntimeParameters(proxy_client, home, provision, guarded, seccomp))
         about = replace(about, audit=audit, runtime_dir=private)
         # Of the environment that the proxy was started with: its secrets are read from there.
         environment_policy = EnvironmentPolicy.for_proxy(private, environ)

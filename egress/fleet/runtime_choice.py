@@ -6,9 +6,8 @@ runtime imports the whole SDK.
 
 from __future__ import annotations
 
-import importlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -22,10 +21,6 @@ RuntimeKind = Literal["docker", "namespace"]
 RUNTIME_VARIABLE: Final = "EGRESS_RUNTIME"
 ENGINE_SOCKET: Final = Path("/var/run/docker.sock")
 _RUNTIME_KINDS: Final[tuple[RuntimeKind, ...]] = ("docker", "namespace")
-_RUNTIME_MODULES: Final[Mapping[RuntimeKind, str]] = {
-    "docker": "egress.runtime.docker.runtime",
-    "namespace": "egress.runtime.namespace.runtime",
-}
 _ISOLATION_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -41,6 +36,8 @@ class RuntimeParameters:
     """Folders of the host that are never mounted."""
     seccomp: Path | None = None
     """A seccomp profile for containers, instead of the engine's own."""
+    is_single: bool = False
+    """Whether a single sandbox is expected, so that nothing is made ahead for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +119,6 @@ def _check_engine(choice: RuntimeChoice, seccomp: Path | None, images: Sequence[
         found.close()
 
 
-def load_runtime(choice: RuntimeChoice) -> None:
-    """Import the runtime, which takes a while, so that `open_runtime` need not."""
-    importlib.import_module(_RUNTIME_MODULES[choice.kind])
-
-
 def open_runtime(
     choice: RuntimeChoice, parameters: RuntimeParameters, engine: Path = ENGINE_SOCKET
 ) -> tuple[Runtime, FleetInfo]:
@@ -165,6 +157,7 @@ def _open_docker(parameters: RuntimeParameters, isolation: str | None, engine: P
         guarded=parameters.guarded,
         runtime=isolation,
         seccomp=parameters.seccomp,
+        is_single=parameters.is_single,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,12 +95,20 @@ class LivenessConnection(Protocol):
     def close(self) -> None: ...
 
 
+def _is_there_already() -> None:
+    """Default: the proxy serves."""
+
+
 class ControlProxyClient:
     """The proxy on this machine with these sockets."""
 
-    def __init__(self, runtime_dir: Path) -> None:
-        """Take the folder of the sockets. Nothing is connected yet."""
+    def __init__(self, runtime_dir: Path, await_proxy: Callable[[], None] = _is_there_already) -> None:
+        """Take the folder of the sockets. Nothing is connected yet.
+
+        `await_proxy` is called before the first question, and returns when the proxy serves.
+        """
         self._folder = runtime_dir
+        self._await_proxy = await_proxy
         self._handover = runtime_dir / HANDOVER_SOCKET
 
     def __repr__(self) -> str:
@@ -123,6 +131,7 @@ class ControlProxyClient:
         raise GatewayRefusedError(f"the proxy refused the sandbox {name}: {error}", hint)
 
     def hand_over(self, name: str, listeners: Iterable[SandboxListener]) -> None:
+        self._wait_for_start()
         with _connect(self._handover) as sock, sock.makefile("rb") as answers:
             for item in listeners:
                 # Each listener has a line, answered before the next: a refusal names its port.
@@ -153,7 +162,13 @@ class ControlProxyClient:
         )
 
     def open_liveness(self) -> LivenessConnection:
+        self._wait_for_start()
         return _LivenessSocket(_connect(self._handover, timeout=None))
+
+    def _wait_for_start(self) -> None:
+        self._await_proxy()
+        # Only for the first start: a proxy that ended is missed by its absence.
+        self._await_proxy = _is_there_already
 
     def _knows(self, name: str) -> bool:
         status, answer = self._ask("GET", "/status", {})
@@ -165,6 +180,7 @@ class ControlProxyClient:
         )
 
     def _ask(self, method: str, target: str, body: Mapping[str, object]) -> JsonAnswer:
+        self._wait_for_start()
         try:
             return ask_proxy(self._folder, method, target, body)
         except UnreadableError as error:

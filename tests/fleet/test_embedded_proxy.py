@@ -90,6 +90,44 @@ def test_settings_of_a_proxy_that_listens_do_not_hold_for_it(
         proxy.close()
 
 
+def test_one_that_is_held_opens_nothing_until_it_is_released(
+    folder: Path, environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    rules = put(tmp_path / "hosts.yaml", RULES)
+    proxy = EmbeddedProxy(folder, environ, rules=[rules], held=True)
+    try:
+        until(lambda: proxy.pid and _waits_for_its_parent(proxy.pid), "the proxy to wait")
+        assert [each.name for each in folder.iterdir()] == [proxy.log.name]
+        assert not (tmp_path / ".local").exists()
+        proxy.release()
+        assert proxy.is_serving
+        assert (tmp_path / ".local/state/egress/audit/audit-000001.jsonl").is_file()
+        assert "BEGIN CERTIFICATE" in ControlProxyClient(folder).admit("one").authority
+    finally:
+        proxy.close()
+    assert not proxy.is_serving
+
+
+def test_one_that_is_closed_while_it_is_held_leaves_no_trace(
+    folder: Path, environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    proxy = EmbeddedProxy(folder, environ, rules=[put(tmp_path / "hosts.yaml", RULES)], held=True)
+    until(lambda: proxy.pid, "the proxy to begin")
+    proxy.close()
+    assert not is_alive(proxy.pid or 0)
+    assert [each.name for each in folder.iterdir()] == [proxy.log.name]
+    assert not (tmp_path / ".local").exists()
+
+
+def test_mistakes_are_told_when_one_that_is_held_is_released(
+    folder: Path, environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    proxy = EmbeddedProxy(folder, environ, rules=[tmp_path / "missing.yaml"], held=True)
+    with pytest.raises(ProxyFailedError, match=r"missing\.yaml"):
+        proxy.release()
+    proxy.close()
+
+
 def test_it_is_started_again_when_it_ends(folder: Path, environ: Mapping[str, str], tmp_path: Path) -> None:
     proxy = EmbeddedProxy(folder, environ, rules=[put(tmp_path / "hosts.yaml", RULES)])
     try:
@@ -171,6 +209,15 @@ def test_nothing_in_the_working_directory_is_imported(
     proxy = EmbeddedProxy(folder, environ, rules=[put(tmp_path / "hosts.yaml", RULES)])
     proxy.close()
     assert "imported" not in proxy.log.read_text(encoding="utf-8")
+
+
+def _waits_for_its_parent(pid: int) -> bool:
+    """Whether a process reads from a pipe, and has taken its standard streams away."""
+    try:
+        waits = Path(f"/proc/{pid}/wchan").read_text(encoding="ascii").endswith("pipe_read")
+        return waits and Path(f"/proc/{pid}/fd/0").readlink() == Path("/dev/null")
+    except OSError:
+        return False
 
 
 def _listening(pid: int | None) -> list[str]:

@@ -27,6 +27,7 @@ from egress.runtime.errors import (
     GatewayError,
     MountError,
     SandboxDiedError,
+    SandboxError,
     SandboxExistsError,
     SandboxStateError,
     SpecError,
@@ -85,6 +86,28 @@ def test_a_proxy_is_started_for_this_process_alone(rules: Path, folder: Path, tm
     assert sorted(each.name for each in folder.iterdir()) == ["embedded", "sandboxes"]
     assert list((folder / "embedded").iterdir()) == []
     assert "sandbox.added" in (fleet.about.audit / "audit-000001.jsonl").read_text(encoding="utf-8")
+
+
+def test_a_runtime_that_cannot_be_used_leaves_no_proxy_and_no_record(
+    rules: Path, folder: Path, tmp_path: Path
+) -> None:
+    with (
+        pytest.raises(SandboxError),
+        open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder, images=["/no/such/image"]),
+    ):
+        pass
+    assert list((folder / "embedded").iterdir()) == []
+    assert not (tmp_path / ".local").exists()
+
+
+def test_mistakes_in_rules_are_told_of(rules: Path, folder: Path) -> None:
+    rules.write_text("version: 2\n", encoding="utf-8")
+    with (
+        pytest.raises(ProxyFailedError, match="these rules cannot be used"),
+        open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder),
+    ):
+        pass
+    assert list((folder / "embedded").iterdir()) == []
 
 
 def test_what_settings_place_elsewhere_is_closed_to_sandboxes(

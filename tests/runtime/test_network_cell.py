@@ -60,6 +60,25 @@ def test_those_that_are_ready_and_not_wanted_are_taken_away(engine: DockerEngine
         assert things(engine, home) == []
 
 
+def test_for_a_single_sandbox_one_cell_is_made_ahead_and_no_other(engine: DockerEngine, home: Path) -> None:
+    """A network of each `egress run` beside its own: the engine has about thirty to give."""
+    with OwnerLock(home) as lease:
+        cells = NetworkCellPool(engine, home, str(lease.path), ready=1, is_single=True)
+        cell = cells.take()
+        made = things(engine, home)
+        assert len(made) == 2
+        # Nothing is made for a second one, which is still given a cell when it comes.
+        assert cells.prewarmer.until_ready(0)
+        another = cells.take()
+        another.open()
+        assert len(things(engine, home)) == 4
+        another.close()
+        assert things(engine, home) == made
+        cell.close()
+        cells.close()
+        assert things(engine, home) == []
+
+
 def test_a_door_that_does_not_open_leaves_nothing(
     engine: DockerEngine, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,16 @@ def test_a_sandbox_is_admitted_served_and_dismissed(served: ServeProcess) -> Non
     assert gateway.admit("one").authority != admission.authority
 
 
+def test_a_proxy_is_waited_for_before_the_first_question_and_not_again(served: ServeProcess) -> None:
+    waited = list[int]()
+    client = ControlProxyClient(served.runtime, lambda: waited.append(len(waited)))
+    assert waited == []
+    client.open_liveness().close()
+    client.admit("one")
+    client.dismiss("one")
+    assert waited == [0]
+
+
 def test_what_a_proxy_refuses_is_told_with_its_reason(served: ServeProcess) -> None:
     gateway = ControlProxyClient(served.runtime)
     with pytest.raises(GatewayRefusedError, match="no profiles"):

@@ -83,6 +83,7 @@ def fleet(
                     runtime_dir=runtime_dir,
                     seccomp=seccomp,
                     images=(image,) if image else (),
+                    is_single=True,
                 )
             )
         # Checked again, because `egress up` may have ended in between.

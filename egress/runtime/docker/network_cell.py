@@ -75,8 +75,10 @@ class NetworkCell:
 class NetworkCellPool:
     """Makes cells, and keeps some ready."""
 
-    def __init__(self, engine: DockerEngine, home: Path, lease: str, ready: int = 0) -> None:
-        """`ready` says how many cells are made ahead, from now on."""
+    def __init__(
+        self, engine: DockerEngine, home: Path, lease: str, ready: int = 0, *, is_single: bool = False
+    ) -> None:
+        """`ready` says how many cells are made ahead, from now on; if `is_single`, until one is taken."""
         open_file_limit.raise_own_limit()
         self._engine = engine
         self._home = home
@@ -85,10 +87,15 @@ class NetworkCellPool:
         self.has_ipv6 = _IPV6_PATH.exists()
         self.prewarmer = Prewarmer("egress-cells", self._open_cell, NetworkCell.close)
         self.prewarmer.want(ready)
+        self._is_single = is_single
 
     def take(self) -> NetworkCell:
         """A ready cell if there is one; otherwise a cell that still has to be opened."""
-        return self.prewarmer.take() or self._make_cell()
+        found = self.prewarmer.take()
+        if self._is_single:
+            # The engine has few networks to give, and nothing will use another one.
+            self.prewarmer.want(0)
+        return found or self._make_cell()
 
     def close(self) -> None:
         """Remove the cells that were not taken."""

@@ -30,6 +30,9 @@ class Prewarmer[Thing]:
         self._things: deque[Thing] = deque()
         self._changed = threading.Condition()
         self._is_closed = False
+        self._is_making = False
+        self._is_awaited = False
+        """A taker waits for the thing that is being made."""
         self._last = -_REFILL_DELAY
         self._maker: threading.Thread | None = None
 
@@ -39,6 +42,8 @@ class Prewarmer[Thing]:
             self._wanted = count
             surplus = [self._things.pop() for _ in range(len(self._things) - count)]
             if count and self._maker is None and not self._is_closed:
+                # Set before the thread runs, so that a taker who comes sooner waits for its first thing.
+                self._is_making = True
                 self._maker = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._maker.start()
             self._changed.notify_all()
@@ -46,8 +51,13 @@ class Prewarmer[Thing]:
             self._end(thing)
 
     def take(self) -> Thing | None:
-        """A ready thing; None if none is ready."""
+        """A ready thing, or the one that is being made; None if there is neither."""
         with self._changed:
+            if self._is_making and not self._things and not self._is_awaited:
+                # It is ready sooner than one that the taker begins now.
+                self._is_awaited = True
+                self._changed.wait_for(lambda: self._things or not (self._is_making and self._wanted))
+                self._is_awaited = False
             thing = self._things.popleft() if self._things else None
             self._last = time.monotonic()
             self._changed.notify_all()
@@ -76,14 +86,17 @@ class Prewarmer[Thing]:
                 # The error is raised again for the next caller that makes one itself; here it is only
                 # retried.
                 with self._changed:
+                    self._is_making = False
+                    self._changed.notify_all()
                     self._changed.wait_for(lambda: self._is_closed, _RETRY_INTERVAL)
                 continue
             # Checked again: `want` and `close` may have changed the target while the thing was made.
             with self._changed:
+                self._is_making = False
                 is_surplus = self._is_closed or len(self._things) >= self._wanted
                 if not is_surplus:
                     self._things.append(thing)
-                    self._changed.notify_all()
+                self._changed.notify_all()
             if is_surplus:
                 self._end(thing)
 
@@ -93,4 +106,6 @@ class Prewarmer[Thing]:
             self._changed.wait_for(lambda: self._is_closed or len(self._things) < self._wanted)
             while not self._is_closed and (rest := self._last + _REFILL_DELAY - time.monotonic()) > 0:
                 self._changed.wait(rest)
-            return not self._is_closed
+            self._is_making = not self._is_closed
+            self._changed.notify_all()
+            return self._is_making

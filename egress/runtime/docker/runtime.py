@@ -90,7 +90,7 @@ class _DockerSandbox:
 class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
     """A `Runtime` of the Docker engine on this machine."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each parameter is a setting of the runtime
         self,
         proxy: ProxyClient,
         home: Path,
@@ -101,12 +101,14 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
         guarded: tuple[Path, ...] = (),
         runtime: str | None = None,
         seccomp: Path | None = None,
+        is_single: bool = False,
     ) -> None:
         """Connect to proxy and engine, and remove what dead runtimes left in `home`.
 
         `home` is a folder for files of sandboxes, for this user alone; `ready` says how many cells are made
         ahead; `guarded` are folders of the host that are never mounted, such as the proxy's. `runtime` names
         a runtime of the engine, such as `runsc`, and `seccomp` is a seccomp profile: both apply to sandboxes.
+        If `is_single`, no cell is made ahead once the first sandbox has one.
         """
         super().__init__(proxy, provision)
         with ExitStack() as parts:
@@ -117,7 +119,9 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
             # Leftovers go before our own lease exists: every lease found then belongs to another process.
             reap(self._engine, self._home, proxy)
             self._lease = parts.enter_context(OwnerLock(self._home))
-            self._cells = NetworkCellPool(self._engine, self._home, str(self._lease.path), ready)
+            self._cells = NetworkCellPool(
+                self._engine, self._home, str(self._lease.path), ready, is_single=is_single
+            )
             parts.callback(self._cells.close)
             self._factory = UnassignedContainerFactory(
                 self._engine,

@@ -88,3 +88,64 @@ def test_it_can_be_closed_while_one_fails(maker: Maker) -> None:
     assert maker.tried.wait(30)
     shelf.close()
     assert maker.made == []
+
+
+def slowly(maker: Maker, go_on: threading.Event) -> Prewarmer[int]:
+    """A shelf whose first thing is being made until `go_on`."""
+
+    def make() -> int:
+        maker.tried.set()
+        assert go_on.wait(30)
+        return maker.make()
+
+    found = Prewarmer("test", make, maker.ended.append)
+    found.want(1)
+    assert maker.tried.wait(30)
+    return found
+
+
+def taken_aside(shelf: Prewarmer[int], taken: list[int | None]) -> threading.Thread:
+    thread = threading.Thread(target=lambda: taken.append(shelf.take()))
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("fails", [0, 1])
+def test_the_one_that_is_being_made_is_waited_for(maker: Maker, fails: int) -> None:
+    maker.fails, go_on, taken = fails, threading.Event(), list[int | None]()
+    shelf = slowly(maker, go_on)
+    waiting = taken_aside(shelf, taken)
+    until(shelf, lambda: shelf._is_awaited)
+    # There is one, so a second taker is not kept waiting for it.
+    assert shelf.take() is None
+    go_on.set()
+    waiting.join(30)
+    assert taken == [None if fails else 0]
+    shelf.close()
+
+
+def test_whoever_waits_for_one_goes_away_empty_when_it_is_closed(maker: Maker) -> None:
+    go_on, taken = threading.Event(), list[int | None]()
+    shelf = slowly(maker, go_on)
+    waiting = taken_aside(shelf, taken)
+    until(shelf, lambda: shelf._is_awaited)
+    closing = threading.Thread(target=shelf.close)
+    closing.start()
+    until(shelf, lambda: shelf._is_closed)
+    go_on.set()
+    waiting.join(30)
+    closing.join(30)
+    assert (taken, maker.ended) == ([None], [0])
+
+
+def test_nobody_waits_for_one_that_is_wanted_no_more(maker: Maker) -> None:
+    go_on, taken = threading.Event(), list[int | None]()
+    shelf = slowly(maker, go_on)
+    waiting = taken_aside(shelf, taken)
+    until(shelf, lambda: shelf._is_awaited)
+    shelf.want(0)
+    waiting.join(30)
+    assert taken == [None]
+    go_on.set()
+    shelf.close()
+    assert maker.ended == [0]
