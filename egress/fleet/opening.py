@@ -75,11 +75,15 @@ def open_fleet(
                 yield remote
             return
 
+    # After the search for a served fleet, which needs no runtime of this process.
     def choose() -> RuntimeChoice:
         choice = choose_runtime(wanted)
         check_choice(choice, seccomp, images)
         return choice
 
+    if wanted == "namespace":
+        # No engine has to be asked, so mistakes show before any process is started.
+        check_choice(choose_runtime(wanted), seccomp, images)
     with open_embedded(
         choose,
         environ,
