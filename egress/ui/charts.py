@@ -13,6 +13,8 @@ from egress.review import TrafficTotals, timestamps
 from egress.ui import formatting
 
 WIDTH, HEIGHT = 600, 100
+TICKS = 5
+"""Moments that are named below a chart."""
 GAP = 0.18
 """Share of a column that stays empty between two bars."""
 
@@ -50,8 +52,10 @@ class Chart:
     total: str
     top: str
     """The value at full height."""
-    first: str
-    last: str
+    middle: str
+    """The value at half of the height."""
+    axis: tuple[str, ...]
+    """Moments at equal distances below the chart, from its begin to its end."""
     columns: tuple[Column, ...]
     parts: tuple[tuple[str, str], ...]
     """CSS class and meaning of each colour."""
@@ -111,12 +115,13 @@ def _chart(
         columns.append(
             Column(_round(place * width), _round(width), bars, title, _stamp(moment), _stamp(moment + step))
         )
+    first, last = steps[0][0], steps[-1][0] + step
     return Chart(
         name,
         total,
         text(top) or "0",
-        formatting.when(steps[0][0]),
-        formatting.when(steps[-1][0] + step),
+        text(top // 2) if top > 1 else "",
+        tuple(_stamp(first + (last - first) * tick // (TICKS - 1)) for tick in range(TICKS)),
         tuple(columns),
         tuple((part, MEANINGS[part]) for part in parts),
     )

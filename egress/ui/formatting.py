@@ -6,6 +6,10 @@ around it, as an escape such as `\u202e`. The command line does the same.
 
 from __future__ import annotations
 
+import shlex
+
+from markupsafe import Markup, escape
+
 from egress.review.timestamps import format_moment as moment
 
 MAX_TEXT_CHARS = 2000
@@ -26,6 +30,25 @@ def finalize(value: object) -> object:
     if type(value) is str:
         return visible(value)
     return "" if value is None else value
+
+
+def ticks(text: str) -> Markup:
+    """Return a sentence of ours with its quoted words, such as `egress log verify`, as code."""
+    parts = visible(text).split("`")
+    # An odd number of marks quotes nothing: then all of them stay as they are.
+    if len(parts) % 2 == 0:
+        return escape(visible(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
+        for place, part in enumerate(parts)
+    )
+
+
+def curl(method: str, scheme: str, host: str, port: int, path: str) -> str:
+    """Return the command that sends a request like this one; the log holds no query and no body."""
+    where = host if port in {0, 443 if scheme == "https" else 80} else f"{host}:{port}"
+    words = ["curl", "-i", "-X", method, f"{scheme}://{where}{path}"]
+    return " ".join(shlex.quote(visible(word)) for word in words)
 
 
 def lines(text: str) -> list[str]:

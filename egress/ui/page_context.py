@@ -28,6 +28,7 @@ STATIC_TYPES: Final = {
 FILTERS: Final = (
     *(formatting.number, formatting.counted, formatting.size, formatting.duration),
     *(formatting.age, formatting.share, formatting.when, formatting.lines),
+    *(formatting.ticks, formatting.curl),
 )
 
 

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from egress.errors import UsageError
-from egress.review import FILTER_FIELDS, Cursor, Filters, Index, IndexState, LogEntry, Stats, TrafficTotals
+from egress.review import (
+    FILTER_FIELDS,
+    Cursor,
+    Filters,
+    Index,
+    IndexState,
+    LogEntry,
+    ResultPage,
+    Stats,
+    TrafficTotals,
+)
 from egress.review.drafting import observe
 from egress.review.search import EntryReader
+from egress.review.spreadsheet import lines_as_csv
 from egress.review.timeline import build_timeline
 from egress.ui import charts as drawn
 from egress.ui import drafts, rulebook
+from egress.ui.grouping import QUIET_EVENTS, FoldedRow, denial_groups, folded
 from egress.ui.page_context import NotFoundError, Page, PageContext
-from egress.ui.page_query import parse_query
+from egress.ui.page_query import PageQuery, parse_query
 
 PAGE_LINES: Final = 50
+MAX_GROUPED: Final = 1000
+"""Denials that the groups above the list are made of: the newest."""
+MOST_GROUPS: Final = 8
+MAX_EXPORTED: Final = 10_000
+"""Lines of an export; `egress log query` has no limit."""
+MAX_DRAFTED: Final = 20_000
+"""Requests that a page reads without being asked to: more would make a first visit wait."""
 TOP_ROWS: Final = 12
 MAX_RULES: Final = 10_000
 MAX_NEAR_LINES: Final = 20
@@ -51,14 +70,20 @@ async def _list(site: PageContext, request: Request, template: str) -> Response:
     place = _text(request, "before", 40)
     before = Cursor.of(place) if place else None
 
-    def ask(index: Index) -> tuple[tuple[LogEntry, ...], Cursor | None, IndexState, Mapping[str, object]]:
-        choices = {name: index.values(name, 200) for name in CHOICES} if template == "list.html" else {}
-        if wanted.problem:
-            return (), None, index.state(), choices
-        page = index.query(wanted.filters, PAGE_LINES, before)
-        return page.entries, page.cursor, page.state, choices
+    is_whole = template == "list.html"
+    # Groups are an overview of the newest: on an older page they would be about other lines.
+    is_grouped = is_whole and before is None and wanted.filters.wanted.get("verdict") in {None, "deny"}
 
-    entries, cursor, state, choices = await site.pool.ask(ask)
+    def ask(index: Index) -> tuple[ResultPage | None, IndexState, Mapping[str, object], list[LogEntry]]:
+        choices = {name: index.values(name, 200) for name in CHOICES} if is_whole else {}
+        if wanted.problem:
+            return None, index.state(), choices, []
+        page = index.query(wanted.filters, PAGE_LINES, before)
+        stopped = index.query(wanted.filters.but(verdict="deny"), MAX_GROUPED) if is_grouped else None
+        return page, page.state, choices, list(stopped.entries) if stopped else []
+
+    page, state, choices, stopped = await site.pool.ask(ask)
+    entries, cursor = (page.entries, page.cursor) if page else ((), None)
     # The live list sends the newest line that it shows, and gets no body until that changes.
     newest = f"{entries[0].file}:{entries[0].at}" if entries else "none"
     if template == "lines.html" and _text(request, "newest") == newest:
@@ -68,7 +93,10 @@ async def _list(site: PageContext, request: Request, template: str) -> Response:
         400 if wanted.problem else 200,
         here="requests",
         asked=wanted,
-        entries=entries,
+        **_rows(request, wanted, entries),
+        groups=denial_groups(stopped),
+        most_groups=MOST_GROUPS,
+        is_cut=len(stopped) == MAX_GROUPED,
         cursor=cursor,
         state=state,
         choices=choices,
@@ -76,6 +104,42 @@ async def _list(site: PageContext, request: Request, template: str) -> Response:
         newest=newest,
         is_live=before is None and not wanted.problem and _text(request, "live") != "off",
     )
+
+
+def _rows(request: Request, wanted: PageQuery, entries: Sequence[LogEntry]) -> dict[str, object]:
+    """Fold the lines of a list, and leave events of the proxy out unless they are asked for."""
+    events = _text(request, "events", 10)
+    is_asked = events == "on" or "event" in wanted.texts
+    shown = [entry for entry in entries if is_asked or entry.event not in QUIET_EVENTS]
+    return {"rows": folded(shown), "left_out": len(entries) - len(shown), "events": events}
+
+
+async def export(site: PageContext, request: Request) -> Response:
+    """Send the lines of a view as a file, newest first: CSV, or JSON as it stands in the log."""
+    wanted = parse_query(request.query_params, site.now())
+    if wanted.problem:
+        raise UsageError(wanted.problem)
+    form = _text(request, "format", 10)
+    if form not in EXPORTS:
+        raise UsageError("no such format", f"formats: {', '.join(EXPORTS)}")
+    write, kind, ending = EXPORTS[form]
+    page = await site.pool.ask(lambda index: index.query(wanted.filters, MAX_EXPORTED))
+    body = await site.pool.work(lambda: write(page.entries))
+    # A file that ends early must say so where it is kept: in its name.
+    cut = "-newest" if page.cursor else ""
+    named = f'attachment; filename="egress-log{cut}.{ending}"'
+    return Response(body, media_type=kind, headers={"content-disposition": named})
+
+
+def _as_json(entries: Sequence[LogEntry]) -> str:
+    return "".join(entry.raw.decode("utf-8", "replace") + "\n" for entry in entries)
+
+
+EXPORTS: Final[Mapping[str, tuple[Callable[[Sequence[LogEntry]], str], str, str]]] = {
+    "csv": (lines_as_csv, "text/csv; charset=utf-8", "csv"),
+    "json": (_as_json, "application/x-ndjson", "jsonl"),
+}
+"""Formats of an export: its writer, its media type and the ending of its file."""
 
 
 # Numbers --------------------------------------------------------------------------------------
@@ -153,11 +217,11 @@ def _subject_page(kind: str) -> Page:
             charts=charts,
             total=total,
             tables=tables,
-            entries=entries,
+            rows=folded(entries),
             rule=rule,
             spec=rules.policy.secrets.get(name) if rules.policy and kind == "secret" else None,
             rules=rules,
-            around=rulebook.around(rules, rule.place) if rule else [],
+            around=rulebook.sources(rules, rule.place, rule.name) if rule else [],
         )
 
     return page
@@ -184,16 +248,27 @@ async def detail(site: PageContext, request: Request) -> Response:
     if not found:
         raise NotFoundError("no log line has this id", "old log files may have been deleted")
     rules = await site.pool.work(lambda: rulebook.read(site.rules, site.seconds))
-    told = [(entry, build_timeline(entry), rulebook.around(rules, entry.text("place"))) for entry in found]
+    told = [(entry, build_timeline(entry), _decided_by(rules, entry)) for entry in found]
     return site.page(
         "request.html",
         here="requests",
         told=told,
-        near=near,
+        near=[FoldedRow((entry,)) for entry in near],
         rules=rules,
         name=name,
+        reasons={name: said for entry in found if (said := _reasons(rules, name := entry.text("rule")))},
         can_suggest=_denied(found),
     )
+
+
+def _decided_by(rules: rulebook.RuleBook, entry: LogEntry) -> list[rulebook.Excerpt]:
+    return rulebook.sources(rules, entry.text("place"), entry.text("rule"))
+
+
+def _reasons(rules: rulebook.RuleBook, rule: str) -> list[str]:
+    """Return the reason that a rule has, as a list of none or one."""
+    said = rulebook.reason_of(rules, rule)
+    return [said] if said else []
 
 
 def _named(index: Index, name: str) -> list[LogEntry]:
@@ -234,39 +309,60 @@ async def rules(site: PageContext, request: Request) -> Response:
 
     hits, tunnels = await site.pool.ask(ask)
     current = await site.pool.work(lambda: rulebook.read(site.rules, site.seconds))
-    rows = rulebook.rows(current, hits, tunnels)
-    return site.page("rules.html", here="rules", asked=wanted, rules=current, rows=rows)
+    find, sort = _text(request, "find", 200), _text(request, "sort", 10)
+    groups = rulebook.groups(rulebook.rows(current, hits, tunnels), find, by_hits=sort == "hits")
+    return site.page(
+        "rules.html", here="rules", asked=wanted, rules=current, groups=groups, find=find, sort=sort
+    )
 
 
 async def draft(site: PageContext, request: Request) -> Response:
-    """Draft a rule file from traffic, or replay the traffic with the current rules."""
+    """Draft a rule file from traffic."""
+    # The address of a replay in 0.2, which bookmarks may have.
+    if _text(request, "what", 10) == "replay":
+        return await replay(site, request)
+    wanted, page = await _traffic(site, request)
+    if wanted is None:
+        return site.page("draft.html", 200, here="draft", **page)
+    now = site.seconds
+    current = await site.pool.work(lambda: rulebook.read(site.rules, now))
+    made, missing = await site.pool.work(
+        lambda: drafts.draft_rules(wanted, current, now), drafts.DRAFT_TIMEOUT * 2
+    )
+    return site.page("draft.html", 200, here="draft", **page | {"draft": made, "missing": missing})
+
+
+async def replay(site: PageContext, request: Request) -> Response:
+    """Decide the traffic again with the current rules."""
+    wanted, page = await _traffic(site, request)
+    if wanted is None:
+        return site.page("draft.html", 200, here="replay", **page)
+    now = site.seconds
+    current = await site.pool.work(lambda: rulebook.read(site.rules, now))
+    policy = current.policy
+    if policy is None:
+        raise UsageError(current.problem, "name the rule files with `egress ui --rules`")
+    made, missing = await site.pool.work(
+        lambda: drafts.replay_traffic(wanted, policy, now), drafts.DRAFT_TIMEOUT * 2
+    )
+    return site.page("draft.html", 200, here="replay", **page | {"replay": made, "missing": missing})
+
+
+async def _traffic(
+    site: PageContext, request: Request
+) -> tuple[drafts.TrafficSelection | None, dict[str, object]]:
+    """Return the traffic that a page is about, None where it is too much for a first visit; and its form."""
     since, profile = _text(request, "since", 40) or "1d", _text(request, "profile", 200)
-    what = _text(request, "what", 10)
-    values: dict[str, object] = {
-        "since": since,
-        "profile": profile,
-        "what": what,
-        "draft": None,
-        "replay": None,
-        "missing": (),
-    }
-    # Without a choice the page shows only its form: reading the log is too slow for a first visit.
-    if what in ("draft", "replay"):
-        now = site.seconds
-        wanted = drafts.TrafficSelection(site.pool.directory, site.pool.place, since, profile)
-        current = await site.pool.work(lambda: rulebook.read(site.rules, now))
-        if what == "draft":
-            values["draft"], values["missing"] = await site.pool.work(
-                lambda: drafts.draft_rules(wanted, current, now), drafts.DRAFT_TIMEOUT * 2
-            )
-        else:
-            policy = current.policy
-            if policy is None:
-                raise UsageError(current.problem, "name the rule files with `egress ui --rules`")
-            values["replay"], values["missing"] = await site.pool.work(
-                lambda: drafts.replay_traffic(wanted, policy, now), drafts.DRAFT_TIMEOUT * 2
-            )
-    return site.page("draft.html", 200, here="draft", **values)
+    asked = parse_query({"since": since}, site.now())
+    if asked.problem:
+        raise UsageError(asked.problem)
+    total = await site.pool.ask(lambda index: index.total(asked.filters))
+    page: dict[str, object] = {"since": since, "profile": profile, "requests": total.requests}
+    page |= {"draft": None, "replay": None, "missing": ()}
+    # Reading a large log is slow: a page does it only for whoever presses the button.
+    if total.requests > MAX_DRAFTED and not _text(request, "what", 10):
+        return None, page
+    return drafts.TrafficSelection(site.pool.directory, site.pool.place, since, profile), page
 
 
 async def suggestion(site: PageContext, request: Request) -> Response:
@@ -289,6 +385,8 @@ async def suggestion(site: PageContext, request: Request) -> Response:
         asked_for=stages.get("asked", ""),
         answer=answer,
         rules=current,
+        reasons=_reasons(current, entry.text("rule")),
+        around=_decided_by(current, entry),
     )
 
 
@@ -303,12 +401,14 @@ async def chain(site: PageContext, request: Request) -> Response:
 PAGES: Final[Mapping[str, Page]] = {
     "/": requests,
     "/lines": lines,
+    "/export": export,
     "/strip": strip,
     "/charts": charts,
     "/request": detail,
     **{f"/{kind}": _subject_page(kind) for kind in KINDS},
     "/rules": rules,
     "/draft": draft,
+    "/replay": replay,
     "/suggest": suggestion,
     "/chain": chain,
 }

@@ -57,6 +57,37 @@ class Row:
     notes: tuple[str, ...] = ()
     unread: str = ""
     """For an entry with tunnels: its hosts, as a filter."""
+    via: str = ""
+    """The line of the preset that the rule comes from, such as `preset github:122`."""
+    reason: str = ""
+    """Why the rule is there, in the words of its author."""
+
+    @property
+    def key(self) -> str:
+        """The entry of the rule: a host, a network, or `canaries`."""
+        return self.name.rpartition("#")[0] or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRules:
+    """The rules of one entry."""
+
+    key: str
+    rows: tuple[Row, ...]
+    is_open: bool
+
+    @property
+    def hits(self) -> int:
+        return sum(row.numbers.requests for row in self.rows)
+
+    @property
+    def denied(self) -> int:
+        return sum(row.numbers.denied for row in self.rows)
+
+    @property
+    def presets(self) -> list[str]:
+        """The presets that some of the rules come from."""
+        return list(dict.fromkeys(row.via.rpartition(":")[0] for row in self.rows if row.via))
 
 
 def read(files: Sequence[Path], now: int) -> RuleBook:
@@ -145,7 +176,12 @@ def _row(
     hosts = entry.key if entry is not None and entry.pattern is not None else ""
     fields = {name: value for name, value in rule_fields(rule).items() if name != "id"}
     text = flow(fields) if fields else "everything"
-    return Row(name, verdict, text, _short(rule.ref.place), numbers, tuple(marks), tuple(notes), hosts)
+    place = rule.ref.place
+    return Row(
+        *(name, verdict, text, _short(place), numbers, tuple(marks), tuple(notes), hosts),
+        via=place.via,
+        reason=rule.ref.reason,
+    )
 
 
 def _planted(canary: CanarySpec, hits: Mapping[str, TrafficTotals]) -> Row:
@@ -154,14 +190,62 @@ def _planted(canary: CanarySpec, hits: Mapping[str, TrafficTotals]) -> Row:
     return Row(name, "deny", text, _short(canary.place), hits.get(name, ZERO_TOTALS))
 
 
+def groups(found: Sequence[Row], find: str, *, by_hits: bool) -> list[EntryRules]:
+    """Group rules by their entry. `find` keeps the rules that have this text in anything that is shown."""
+    by_key: dict[str, list[Row]] = {}
+    for row in found:
+        if find.lower() in f"{row.name} {row.text} {row.via} {row.reason} {row.place}".lower():
+            by_key.setdefault(row.key, []).append(row)
+    made = []
+    for key, rows in by_key.items():
+        if by_hits:
+            rows.sort(key=lambda row: -row.numbers.requests)
+        # Rules of a preset are not the reader's own, and there are many: they stay folded until asked for.
+        is_open = bool(find) or not all(row.via for row in rows)
+        made.append(EntryRules(key, tuple(rows), is_open))
+    if by_hits:
+        made.sort(key=lambda group: -group.hits)
+    return made
+
+
 def _short(place: Place) -> str:
     return f"{place.file}:{place.line}"
 
 
-def around(rules: RuleBook, place: str) -> list[tuple[int, str, bool]]:
-    """Return the lines around `file:line` in a current rule file: number, text, True for the line itself."""
+type Excerpt = tuple[str, list[tuple[int, str, bool]]]
+"""A place, and the lines around it: number, text, True for the line itself."""
+
+
+def sources(rules: RuleBook, place: str, name: str) -> list[Excerpt]:
+    """Return the lines that decided: those of the rule file, and those of the preset that they take in."""
+    ref = next((rule.ref for _, rule in _each(rules.policy) if str(rule.ref) == name), None)
+    # The preset of another rule at that place would explain the wrong denial.
+    via = ref.place.via if ref is not None and _is_at(ref.place, place) else ""
+    found = [(place, around(rules, place)), (via, _around(_preset_text(via), via))]
+    return [(at, lines) for at, lines in found if lines]
+
+
+def _is_at(found: Place, place: str) -> bool:
     file, _, number = place.rpartition(":")
-    text = _text(rules, file)
+    return number == str(found.line) and _is_same(found.file, file)
+
+
+def reason_of(rules: RuleBook, name: str) -> str:
+    """Return the reason that the author of a rule gave; empty without one."""
+    return next((rule.ref.reason for _, rule in _each(rules.policy) if str(rule.ref) == name), "")
+
+
+def _preset_text(via: str) -> str | None:
+    return preset_texts().get(via.rpartition(":")[0].removeprefix("preset "))
+
+
+def around(rules: RuleBook, place: str) -> list[tuple[int, str, bool]]:
+    """Return the lines around `file:line` in a current rule file."""
+    return _around(_text(rules, place.rpartition(":")[0]), place)
+
+
+def _around(text: str | None, place: str) -> list[tuple[int, str, bool]]:
+    number = place.rpartition(":")[2]
     # A log line or an address may name any place, so the number is bounded before `int`.
     if text is None or not number.isascii() or not number.isdecimal() or len(number) > 7:
         return []

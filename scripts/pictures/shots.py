@@ -31,14 +31,14 @@ SHOTS = (
     Shot("review-list", "demo", "/", 1100, 540),
     Shot("review-request", "demo", "/request?id={id}", 1100, 650, "/?grep=/v1/projects"),
     Shot("review-suggest", "demo", "/suggest?id={id}", 1100, 400, "/?grep=/v1/projects"),
-    Shot("review-replay", "demo", "/draft?what=replay", 1100, 330, is_after=True),
+    Shot("review-replay", "demo", "/replay", 1100, 330, is_after=True),
     Shot("ui-list", "sample", "/?verdict=deny", 1280, 760),
     Shot("ui-request", "sample", "/request?id={id}", 1280, 820, FULL, is_dark=True),
     Shot("ui-suggest", "sample", "/suggest?id={id}", 1280, 480, DENIED),
     Shot("ui-sandbox", "sample", "/sandbox?name=agent-2", 1280, 900),
     Shot("ui-charts", "sample", "/charts", 1280, 760, is_dark=True),
     Shot("ui-rules", "sample", "/rules", 1280, 640),
-    Shot("ui-draft", "sample", "/draft?what=draft", 1280, 760),
+    Shot("ui-draft", "sample", "/draft", 1280, 760),
     Shot("ui-narrow", "sample", "/", 390, 760),
 )
 EVERY = (
@@ -56,8 +56,7 @@ EVERY = (
     "/host?name=git.example.com",
     "/secret?name=git",
     "/draft",
-    "/draft?what=draft",
-    "/draft?what=replay",
+    "/replay",
     "/chain",
     "/nothing",
 )

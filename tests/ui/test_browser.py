@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
 from jinja2 import Template
@@ -112,6 +112,53 @@ def test_new_lines_come_by_themselves(browser: Chrome, served: ServedPage) -> No
 def test_the_small_chart_comes_after_the_list(browser: Chrome, served: ServedPage) -> None:
     browser.get(served.link)
     until(browser, "document.querySelectorAll('#strip rect.deny').length", 1)
+
+
+NEWEST_TIME = "document.querySelector('#lines td.time time').textContent.trim()"
+
+
+def test_times_are_shown_in_the_zone_of_the_browser_where_the_reader_likes_that(
+    browser: Chrome, served: ServedPage
+) -> None:
+    browser.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Kolkata"})
+    browser.get(served.link)
+    until(browser, NEWEST_TIME, "2026-03-01 09:30:03")
+    browser.find_element("css selector", "button.zone-switch").click()
+    until(browser, NEWEST_TIME, "2026-03-01 15:00:03")
+    # The choice stays, for the next page and for lines that come later.
+    browser.refresh()
+    until(browser, NEWEST_TIME, "2026-03-01 15:00:03")
+    served.more(line(7))
+    until(browser, NEWEST_TIME, "2026-03-01 15:00:07")
+    browser.find_element("css selector", "button.zone-switch").click()
+    until(browser, NEWEST_TIME, "2026-03-01 09:30:07")
+
+
+def test_dragging_over_a_chart_leads_to_the_lines_of_that_time(browser: Chrome, served: ServedPage) -> None:
+    from selenium.webdriver import ActionChains
+
+    served.more(*(line(n, time=f"2026-03-01T{n:02d}:00:00.000000Z") for n in range(10, 18)))
+    browser.get(served.link)
+    browser.get(f"{served.root}/charts")
+    columns = browser.find_elements("css selector", "figure:first-of-type svg a[data-since]")
+    first, last = columns[1], columns[3]
+    said = last.find_element("css selector", "title").get_attribute("textContent")
+    wanted = (first.get_attribute("data-since"), last.get_attribute("data-until"))
+    ActionChains(browser).click_and_hold(first).move_to_element(last).perform()
+    assert browser.find_element("css selector", "figure:first-of-type .readout").text == said
+    ActionChains(browser).release(last).perform()
+    until(browser, "location.search.includes('until=')")
+    asked = dict(parse_qsl(urlsplit(browser.current_url).query))
+    assert (asked["since"], asked["until"]) == wanted
+
+
+def test_an_id_is_copied(browser: Chrome, served: ServedPage) -> None:
+    browser.get(served.link)
+    browser.get(f"{served.root}/request?id=r-2")
+    # Seen where it is written: the policy of the page lets no script read the clipboard.
+    browser.execute_script("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    browser.find_element("css selector", "button.copy").click()
+    until(browser, "window.copied", "r-2")
 
 
 def test_from_a_denial_to_the_yaml(browser: Chrome, served: ServedPage) -> None:

@@ -1,29 +1,23 @@
 """A line of the log on a screen, as JSON and as CSV.
 
 Whoever wrote the text in a line may want to command the terminal, the program or the spreadsheet that
-shows it. `render` neutralises what a terminal would obey; what a spreadsheet would calculate is quoted here.
+shows it. `render` neutralises what a terminal would obey; `egress.review.spreadsheet` does so for formulas.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import click
 
 from egress.cli import render
 from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD, PLAIN, Cell, Style
-from egress.review import CSV_COLUMNS, LogEntry
+from egress.review import LogEntry
+from egress.review.spreadsheet import lines_as_csv
 
 STYLES: dict[str, Style] = {"allow": GOOD, "deny": BAD}
 MAX_TEXT_CHARS = 120
-
-# A spreadsheet may cut lines at other characters than we do, and quotes do not keep a cell together then:
-# so the start of a formula is disarmed wherever a cell could begin, also in full-width characters.
-_FORMULA = re.compile(r"""(?:^|(?<=[ ,;|"]))(?=[=+@\-\uff1d\uff0b\uff20\uff0d])""")
 
 
 def cells(entry: LogEntry, *, is_short: bool = False) -> list[Cell]:
@@ -84,26 +78,4 @@ def refuse_both(*, as_json: bool, as_csv: bool) -> None:
 
 def as_csv(entries: Sequence[LogEntry], *, with_head: bool = True) -> None:
     """Lines as CSV, with a line of names in front."""
-    rows = [[_value(entry, name) for name in CSV_COLUMNS] for entry in entries]
-    table_as_csv([CSV_COLUMNS, *rows] if with_head else rows)
-
-
-def table_as_csv(rows: Iterable[Sequence[str | int]]) -> None:
-    """A table as CSV. What a text is from elsewhere has to be `harmless` before."""
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows(rows)
-    render.text(file.getvalue())
-
-
-def _value(entry: LogEntry, name: str) -> str:
-    if name == "secrets":
-        return harmless(" ".join(entry.secrets))
-    if name == "verdict":
-        return entry.verdict
-    found = entry.fields.get(name)
-    return str(entry.number(name)) if isinstance(found, int) else harmless(entry.text(name))
-
-
-def harmless(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
-    return _FORMULA.sub("'", render.printable(text))
+    render.text(lines_as_csv(entries, with_head=with_head))

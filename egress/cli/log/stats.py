@@ -13,6 +13,7 @@ from egress.cli import render
 from egress.cli.log import filter_options, line_format, locations
 from egress.cli.render import BAD, BOLD, DIM, PLAIN, Cell
 from egress.review import COUNTED_FIELDS
+from egress.review.spreadsheet import harmless, rows_as_csv
 
 if TYPE_CHECKING:
     from egress.review import TrafficTotals
@@ -77,8 +78,8 @@ def stats(
     if as_csv:
         parts = [*rows, *([("others", others)] if others is not None else [])]
         # Names come from sandboxes, and a spreadsheet would run a formula among them.
-        values = [[line_format.harmless(name), *asdict(numbers).values()] for name, numbers in parts]
-        line_format.table_as_csv([[by, *(each.name for each in fields(TrafficTotals))], *values])
+        values = [[harmless(name), *asdict(numbers).values()] for name, numbers in parts]
+        render.text(rows_as_csv([[by, *(each.name for each in fields(TrafficTotals))], *values]))
         return 0
     head: list[Cell] = [(by, DIM), *((name, DIM) for name in HEAD)]
     table = [head, *([name or "none", *_cells(numbers)] for name, numbers in rows)]

@@ -51,3 +51,15 @@ def test_numbers_are_short() -> None:
 
 def test_a_moment_is_shown_to_the_minute() -> None:
     assert formatting.when(1_772_357_400_000_000) == "2026-03-01 09:30"
+
+
+def test_quoted_words_are_code_and_nothing_else_is_markup() -> None:
+    assert formatting.ticks("use `a <b>` & go") == "use <code>a &lt;b&gt;</code> &amp; go"
+    assert formatting.ticks("one ` only") == "one ` only"
+    assert formatting.ticks("") == ""
+
+
+def test_a_command_is_one_line_of_quoted_words() -> None:
+    assert formatting.curl("GET", "https", "a.example", 443, "/x") == "curl -i -X GET https://a.example/x"
+    made = formatting.curl("GET", "http", "a.example", 8080, "/$(id)\n;")
+    assert made == "curl -i -X GET 'http://a.example:8080/$(id)\\n;'"

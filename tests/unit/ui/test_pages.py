@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from egress.ui import pages
 from egress.ui.pages import KINDS, MAX_NEAR_LINES, PAGE_LINES, PAGES
 from tests.unit.ui.page_app import app, ask, denied, line, rules, write
 
@@ -134,7 +135,7 @@ def test_a_denied_request_leads_to_what_would_allow_it(tmp_path: Path) -> None:
 def test_a_line_without_an_id_is_found_by_its_place(tmp_path: Path) -> None:
     lines = [line(1, event="started", request="", connection="", verdict=None, host="")]
     site = app(tmp_path, lines)
-    assert "/request?at=1%3A0" in ask(site, "/").text
+    assert "/request?at=1%3A0" in ask(site, "/?events=on").text
     assert ask(site, "/request?at=1:0").status == 200
     assert ask(site, "/request?at=1:5").status == 404
     assert ask(site, "/request?id=none").status == 404
@@ -228,7 +229,9 @@ def test_drafts_and_replays(tmp_path: Path) -> None:
     assert "api.github.com:" in made
     assert "Nothing newly denied; 3 unchanged." in made
     assert "Newly denied: 1 request; " in ask(site, "/draft?what=replay&since=7d").text
-    assert ask(site, "/draft").status == 200
+    assert "Newly denied: 1 request; " in ask(site, "/replay?since=7d").text
+    # The first visit shows a draft at once, where that costs little.
+    assert "api.github.com:" in ask(site, "/draft?since=7d").text
     assert ask(site, "/draft?what=draft&since=soon").status == 400
 
 
@@ -279,3 +282,118 @@ def test_nothing_of_a_line_is_markup_on_any_page(tmp_path: Path) -> None:
 def test_a_connection_of_days_does_not_make_a_page_of_days(tmp_path: Path) -> None:
     site = app(tmp_path, [line(n, connection="c-1") for n in range(1, 200)])
     assert ask(site, "/request?id=r-150").text.count("<tr class=") == MAX_NEAR_LINES
+
+
+def test_a_first_visit_does_not_read_a_large_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "MAX_DRAFTED", 2)
+    site = app(tmp_path)
+    for path in ("/draft", "/replay"):
+        text = ask(site, f"{path}?since=7d").text
+        assert "There are 3 requests in this time" in text
+        assert "unchanged" not in text
+    assert "unchanged" in ask(site, "/draft?what=draft&since=7d").text
+
+
+ABOUT_PROXY: dict[str, object] = {"request": "", "connection": "", "verdict": None, "host": ""}
+
+
+def test_events_of_the_proxy_are_left_out_of_the_list_until_they_are_asked_for(tmp_path: Path) -> None:
+    about = ABOUT_PROXY
+    site = app(tmp_path, [line(1, event="started", **about), line(2), line(3, event="stopped", **about)])
+    for path in ("/", "/lines"):
+        text = ask(site, path).text
+        assert "2 events of the proxy left out" in text
+        assert ">started<" not in text
+    for path in ("/?events=on", "/?event=started", "/lines?events=on"):
+        text = ask(site, path).text
+        assert "left out" not in text
+        assert ">started<" in text
+    # The live list goes on with the choice.
+    assert "&amp;events=on" in ask(site, "/?events=on").text
+
+
+def test_a_gap_in_the_log_is_never_left_out(tmp_path: Path) -> None:
+    assert ">gap<" in ask(app(tmp_path, [line(1, event="gap", **ABOUT_PROXY)]), "/").text
+
+
+def test_equal_lines_are_one_row_with_their_number(tmp_path: Path) -> None:
+    text = ask(app(tmp_path, [denied(n) for n in range(1, 21)]), "/?verdict=deny").text
+    assert text.count('<tr class="deny">') == 1
+    assert "×20</b>" in text
+    assert "20 equal lines, the first at 2026-03-01 09:30:01 UTC" in text
+
+
+def test_what_was_stopped_stands_first_by_host_and_reason(tmp_path: Path) -> None:
+    lines = [denied(n, path=f"/{n}") for n in range(5)]
+    lines += [denied(9, host="evil.example", code="host.unknown", sandbox="agent-2"), line(10)]
+    site = app(tmp_path, lines)
+    text = ask(site, "/").text
+    assert "Stopped: 6 requests in 2 groups" in text
+    assert "/?verdict=deny&amp;host=evil.example&amp;code=host.unknown" in text
+    assert "and 2 other paths" in text
+    assert text.index('id="denied"') < text.index('id="lines"')
+    assert "Stopped" not in ask(site, "/?verdict=allow").text
+    assert "Stopped: 1 request in 1 group" in ask(site, "/?sandbox=agent-2").text
+
+
+def test_a_view_is_exported_as_it_is_filtered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = [line(1), denied(2, path="/=1+1"), line(3)]
+    site = app(tmp_path, raw)
+    made = ask(site, "/export?format=csv&verdict=deny")
+    assert made.headers["content-disposition"] == 'attachment; filename="egress-log.csv"'
+    assert [row.count("r-2") for row in made.text.splitlines()] == [0, 1]
+    assert ask(site, "/export?format=json").text.encode() == b"".join(reversed(raw))
+    monkeypatch.setattr(pages, "MAX_EXPORTED", 2)
+    made = ask(site, "/export?format=json")
+    assert made.headers["content-disposition"] == 'attachment; filename="egress-log-newest.jsonl"'
+    assert made.text.encode() == raw[2] + raw[1]
+    assert ask(site, "/export?format=xml").status == 400
+    assert ask(site, "/export?format=csv&status=no").status == 400
+
+
+WITH_PRESET = "version: 1\nuse: [{ github: { read: [acme/app] } }]\n"
+
+
+@pytest.mark.parametrize(("place", "is_shown"), [("hosts.yaml:2", True), ("hosts.yaml:9", False)])
+def test_a_denial_of_a_preset_shows_its_line_where_it_is_the_line_that_decided(
+    tmp_path: Path, place: str, *, is_shown: bool
+) -> None:
+    rule = {"host": "api.github.com", "path": "/graphql", "rule": "api.github.com#github-no-graphql"}
+    site = app(tmp_path, [denied(1, **rule, place=place, code="rule.denied")])
+    rules(tmp_path).write_text(WITH_PRESET)
+    text = ask(site, "/request?id=r-1").text
+    assert "GraphQL says in its body what it does" in text
+    assert "<code>graphql: read-write</code>" in text
+    assert ("<figcaption>preset github:" in text) is is_shown
+    assert ("id: no-graphql" in text) is is_shown
+
+
+def test_rules_are_grouped_by_entry_searched_and_sorted(tmp_path: Path) -> None:
+    site = app(tmp_path, [line(1, rule="b.example.com#host"), line(2, rule="b.example.com#host")])
+    hosts = "hosts:\n  a.example.com: {}\n  b.example.com: {}\n"
+    rules(tmp_path).write_text(WITH_PRESET + hosts)
+    text = ask(site, "/rules").text
+    assert '<details class="group"><summary><b class="t">api.github.com' in text
+    assert '<details class="group" open><summary><b class="t">a.example.com' in text
+    assert text.index(">a.example.com<") < text.index(">b.example.com<")
+    text = ask(site, "/rules?sort=hits").text
+    assert text.index(">b.example.com<") < text.index(">a.example.com<")
+    text = ask(site, "/rules?find=GRAPHQL").text
+    assert "github-no-graphql" in text
+    assert ">a.example.com<" not in text
+    assert "No rule fits." in ask(site, "/rules?find=nothing-like-that").text
+
+
+def test_a_request_can_be_copied_as_a_command(tmp_path: Path) -> None:
+    text = ask(app(tmp_path, [line(1, path="/it's;x")]), "/request?id=r-1").text
+    copied = [html.unescape(each) for each in re.findall(r'data-copy="([^"]*)"', text)]
+    assert """curl -i -X GET 'https://api.github.com/it'"'"'s;x'""" in copied
+    assert 'data-copy="r-1"' in text
+
+
+def test_a_suggestion_that_has_nothing_leads_on(tmp_path: Path) -> None:
+    site = app(tmp_path, [denied(1, code="canary.seen", rule="canaries#key")])
+    text = ask(site, "/suggest?id=r-1").text
+    assert "<h2>Next</h2>" in text
+    assert "/request?id=r-1" in text
+    assert "/host?name=api.github.com" in text
