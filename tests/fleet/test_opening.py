@@ -16,6 +16,7 @@ import pytest
 import structlog
 
 from egress.fleet import Fleet, RemoteRuntime, open_fleet, opening
+from egress.fleet.embedded_proxy import EmbeddedProxy
 from egress.fleet.errors import ProxyFailedError
 from egress.fleet.opening import audit_folder
 from egress.fleet.protocol import FleetInfo, SandboxFleet
@@ -25,9 +26,9 @@ from egress.logger import EventLogger
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.errors import (
     GatewayError,
+    ImageMissingError,
     MountError,
     SandboxDiedError,
-    SandboxError,
     SandboxExistsError,
     SandboxStateError,
     SpecError,
@@ -88,15 +89,32 @@ def test_a_proxy_is_started_for_this_process_alone(rules: Path, folder: Path, tm
     assert "sandbox.added" in (fleet.about.audit / "audit-000001.jsonl").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("runtime", ["namespace", "docker"])
 def test_a_runtime_that_cannot_be_used_leaves_no_proxy_and_no_record(
-    rules: Path, folder: Path, tmp_path: Path
+    runtime: str, rules: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With containers the proxy loads meanwhile, and opens nothing."""
+    began = list[int | None]()
+
+    def refuse(*_: object) -> None:
+        raise ImageMissingError("there is no such image", "build it")
+
+    def close(proxy: EmbeddedProxy) -> None:
+        usual_close(proxy)
+        began.append(proxy.pid)
+
+    usual_close = EmbeddedProxy.close
+    monkeypatch.setattr(opening, "check_choice", refuse)
+    monkeypatch.setattr(opening, "choose_runtime", lambda _: RuntimeChoice("docker", "requested"))
+    monkeypatch.setattr(EmbeddedProxy, "close", close)
     with (
-        pytest.raises(SandboxError),
-        open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder, images=["/no/such/image"]),
+        pytest.raises(ImageMissingError),
+        open_fleet(rules=[rules], runtime=runtime, runtime_dir=folder, images=["no-such"]),
     ):
         pass
-    assert list((folder / "embedded").iterdir()) == []
+    assert len(began) == (runtime == "docker")
+    assert not any(is_alive(pid or 0) for pid in began)
+    assert [each for each in folder.rglob("*") if not each.is_dir()] == []
     assert not (tmp_path / ".local").exists()
 
 
