@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -236,6 +237,18 @@ def test_what_a_command_ended_with_is_told(house: NamespaceLab, bench: RuntimeBe
     assert box.sh("printf 'echo $0 $1' > script; chmod +x script").exit_code == 0
     assert box.run("./script", "a").text == "./script a\n"
     process = begun(house, "/bin/sh", "-c", "trap '' TERM; echo ready; sleep 300; sleep 300")
+    process.kill(0.1)
+    assert process.wait(30).exit_code == 137
+
+
+def test_a_command_that_is_traced_is_one_like_any_other(house: NamespaceLab, bench: RuntimeBench) -> None:
+    """It stops at its first program, as under a debugger that never goes on; the others run, and it can end."""
+    code = "import ctypes, os; ctypes.CDLL(None).ptrace(0, 0, 0, 0); os.execv('/bin/true', ['true'])"
+    box = house.box("one")
+    process = house.runtime.spawn("one", Command(argv=("python3", "-c", f"print(flush=True); {code}")))
+    while "t (tracing stop)" not in box.sh("grep -h State: /proc/[0-9]*/status").text:
+        time.sleep(0.01)
+    assert box.sh("echo as before").text == "as before\n"
     process.kill(0.1)
     assert process.wait(30).exit_code == 137
 

@@ -191,4 +191,7 @@ def reaped() -> Iterator[tuple[int, int]]:
     """Number and status of each child that has ended by now."""
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            yield ended
+            # A child that asks to be traced (PTRACE_TRACEME) makes this process its tracer, which is told of
+            # its stops, too. Such a child has not ended.
+            if not os.WIFSTOPPED(ended[1]):
+                yield ended

@@ -80,6 +80,24 @@ except OSError as error:
     assert run_inside(code).split() == ["True", "True", "30"]
 
 
+def test_a_child_that_is_traced_and_stops_has_not_ended() -> None:
+    """It made its parent its tracer: the kernel tells of each of its stops."""
+    code = """
+import ctypes, signal
+traced = os.fork()
+if not traced:
+    ctypes.CDLL(None).ptrace(0, 0, 0, 0)
+    os.kill(os.getpid(), signal.SIGTRAP)
+    os._exit(0)
+os.waitid(os.P_PID, traced, os.WSTOPPED | os.WNOWAIT)
+print(list(kernel.reaped()))
+os.kill(traced, signal.SIGKILL)
+os.waitid(os.P_PID, traced, os.WEXITED | os.WNOWAIT)
+print([os.waitstatus_to_exitcode(status) for _, status in kernel.reaped()])
+"""
+    assert run_inside(code).splitlines() == ["[]", "[-9]"]
+
+
 def test_children_that_have_ended_are_told_and_others_are_not_waited_for() -> None:
     code = """
 print(list(kernel.reaped()))
