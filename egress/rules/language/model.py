@@ -240,7 +240,7 @@ class Host(Matching, Treatment):
     http: HttpPorts | None = Field(
         None, description="Allow clear text: `true` for port 80, or a list of ports."
     )
-    http2: bool = Field(False, description="Offer HTTP/2 to clients; needed for gRPC.")
+    http2: bool = Field(False, description="Prefer HTTP/2; a client that speaks nothing else always gets it.")
     intercept: Literal["always", "never"] = Field(
         "always",
         description="`never` passes the bytes through unread: no rules on requests, no injection.",
