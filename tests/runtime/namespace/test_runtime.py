@@ -242,7 +242,7 @@ def test_what_a_command_ended_with_is_told(house: NamespaceLab, bench: RuntimeBe
 
 
 def test_a_command_that_is_traced_is_one_like_any_other(house: NamespaceLab, bench: RuntimeBench) -> None:
-    """It stops at its first program, as under a debugger that never goes on; the others run, and it can end."""
+    """It stops at its first program, as under a debugger that never goes on; others run, and it can end."""
     code = "import ctypes, os; ctypes.CDLL(None).ptrace(0, 0, 0, 0); os.execv('/bin/true', ['true'])"
     box = house.box("one")
     process = house.runtime.spawn("one", Command(argv=("python3", "-c", f"print(flush=True); {code}")))
