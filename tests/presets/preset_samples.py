@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -45,6 +45,12 @@ def loaded(name: str, arguments: Mapping[str, object], **more: object) -> LoadRe
     """A rule file that uses the preset with these arguments; `more` are further top keys of the file."""
     # JSON is YAML, and quotes everything that needs quotes.
     text = json.dumps({"version": 1, "use": [{name: arguments}], **more})
+    return load([RuleText("hosts.yaml", text)], preset_texts(), NOW)
+
+
+def loaded_uses(uses: Sequence[object], **more: object) -> LoadResult:
+    """A rule file with several items of `use:`."""
+    text = json.dumps({"version": 1, "use": uses, **more})
     return load([RuleText("hosts.yaml", text)], preset_texts(), NOW)
 
 

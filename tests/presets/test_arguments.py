@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from egress.types import Decision, InjectBasic, InjectHeader, Severity
-from tests.presets.preset_samples import ask, loaded, policy
+from egress.types import Decision, InjectBasic, InjectHeader, Redirects, Severity
+from tests.presets.preset_samples import ask, loaded, loaded_uses, policy
 
 OWN_SECRET = {"bot": {"from": "file:/run/secrets/bot", "hosts": ["api.github.com", "github.com"]}}
 
@@ -191,3 +191,48 @@ def test_a_deny_of_graphql_in_the_file_still_wins() -> None:
     own = {"api.github.com": {"deny": [{"id": "mine", "paths": ["/graphql"]}]}}
     rules = policy("github", {"graphql": "read-write"}, hosts=own)
     assert str(ask(rules, "POST https://api.github.com/graphql").rule) == "api.github.com#mine"
+
+
+# Several presets and their choices ---------------------------------------------------------------
+
+
+def test_copilot_serves_every_plan_and_stands_beside_github() -> None:
+    both = loaded_uses([{"github": {"read": ["acme/*"]}}, "copilot"])
+    assert both.findings == ()
+    assert both.policy is not None
+    assert secrets_of(ask(both.policy, "GET https://api.github.com/user")) == {"github"}
+    assert secrets_of(ask(both.policy, "GET https://api.github.com/copilot_internal/user")) == {"copilot"}
+    for plan in ("", "individual.", "business.", "enterprise."):
+        asked = ask(both.policy, f"POST https://api.{plan}githubcopilot.com/chat/completions")
+        assert secrets_of(asked) == {"copilot"}
+
+
+def test_hugging_face_downloads_end_at_hosts_that_see_no_token() -> None:
+    rules = policy("huggingface", {})
+    for host in ("cdn-lfs.hf.co", "cas-bridge.xethub.hf.co", "us.aws.cdn.hf.co"):
+        asked = ask(rules, f"GET https://{host}/a/b")
+        assert asked.allowed
+        assert not secrets_of(asked)
+    download = ask(rules, "GET https://huggingface.co/acme/small/resolve/main/model.bin")
+    assert download.effects.redirects is Redirects.SIGNED
+
+
+def test_the_xet_store_is_opened_by_a_choice_whose_risk_is_said() -> None:
+    url = "https://huggingface.co/api/models/acme/small/xet-{}-token/main"
+    closed = ask(policy("huggingface", {}), "GET " + url.format("read"))
+    assert closed.rule is not None
+    assert "HF_HUB_DISABLE_XET=1" in closed.rule.reason
+    result = loaded("huggingface", {"xet": "read"})
+    assert [finding.severity for finding in result.findings] == [Severity.NOTICE]
+    assert result.policy is not None
+    assert ask(result.policy, "GET " + url.format("read")).allowed
+    assert not ask(result.policy, "GET " + url.format("write")).allowed
+    assert not ask(result.policy, "POST " + url.format("read")).allowed
+
+
+def test_an_archive_is_read_in_clear_text_only_where_its_sources_say_so() -> None:
+    rules = policy("apt-archive", {"archives": ["a.example.com"], "clear_text": ["b.example.com"]})
+    assert ask(rules, "GET https://a.example.com/x").allowed
+    assert not ask(rules, "GET http://a.example.com/x").allowed
+    assert ask(rules, "GET http://b.example.com/x").allowed
+    assert not ask(rules, "PUT http://b.example.com/x").allowed

@@ -36,7 +36,11 @@ def entries(name: str) -> list[Entry]:
 
 
 def test_the_shelf_holds_what_is_promised() -> None:
-    assert set(NAMES) == {"anthropic", "github", "gitlab", "npm-index", "openai", "python-index"}
+    assert set(NAMES) == {
+        *("anthropic", "copilot", "gemini", "openai"),
+        *("github", "gitlab", "huggingface"),
+        *("apt-archive", "cargo-index", "go-proxy", "npm-index", "python-index"),
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -183,10 +187,22 @@ def test_an_allowed_request_under_another_method_needs_its_own_rule(name: str) -
 # Package registries -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["python-index", "npm-index"])
+INDEXES = ["apt-archive", "cargo-index", "go-proxy", "npm-index", "python-index"]
+
+
+@pytest.mark.parametrize("name", INDEXES)
 def test_an_index_preset_names_no_registry(name: str) -> None:
     """The hosts come from the user's own configuration; only examples stand here."""
-    assert all(entry.key.endswith(".example.com") for entry in entries(name))
-    assert all(re.search(r"\.example(\.com)?$", each.head().host) for each in ran(name))
-    required = {key for key, it in preset(name).head.parameters.items() if it.default is None}
-    assert required >= {"index" if name == "python-index" else "registry"}
+    assert all(re.search(r"\.example\.(com|net)$", entry.key) for entry in entries(name))
+    assert all(re.search(r"\.example(\.com|\.net)?$", each.head().host) for each in ran(name))
+    defaults = {key: it.default for key, it in preset(name).head.parameters.items() if it.default is not None}
+    assert not any(defaults.values())
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_an_index_preset_reads_and_sends_no_credential(name: str) -> None:
+    for entry in entries(name):
+        assert not entry.inject
+        for rule in entry.allow:
+            is_audit = rule.ref.id == "npm-index-audit"
+            assert rule.predicates.methods == frozenset({"POST"} if is_audit else {"GET", "HEAD"})

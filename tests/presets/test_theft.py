@@ -92,11 +92,18 @@ MINTING = [
     ("anthropic", "POST https://api.anthropic.com/api/oauth/claude_cli/create_api_key"),
     ("openai", "POST https://api.openai.com/v1/realtime/client_secrets"),
     ("openai", "POST https://api.openai.com/v1/organization/admin_api_keys"),
+    ("gemini", "POST https://generativelanguage.googleapis.com/v1alpha/auth_tokens"),
+    ("copilot", "GET https://api.github.com/copilot_internal/v2/token"),
+    ("huggingface", "GET https://huggingface.co/api/models/acme/small/xet-read-token/main"),
+    ("huggingface", "GET https://huggingface.co/api/datasets/acme/set/xet-write-token/main"),
+    ("huggingface", "POST https://huggingface.co/oauth/token"),
 ]
 BATCHES = [
     ("github", "POST https://github.com/acme/widgets.git/info/lfs/objects/batch"),
     ("gitlab", "POST https://gitlab.com/acme/widgets.git/info/lfs/objects/batch"),
     ("gitlab", "POST https://gitlab.com/acme/tools/forge.git/info/lfs/objects/batch"),
+    ("huggingface", "POST https://huggingface.co/acme/small.git/info/lfs/objects/batch"),
+    ("huggingface", "POST https://huggingface.co/datasets/acme/set.git/info/lfs/objects/batch"),
 ]
 PERSISTENCE = [
     ("github", "POST https://api.github.com/user/keys"),
@@ -109,12 +116,21 @@ PERSISTENCE = [
     ("gitlab", "POST https://gitlab.com/api/v4/projects/acme%2Fwidgets/hooks"),
     ("gitlab", "POST https://gitlab.com/api/v4/projects/acme%2Fwidgets/remote_mirrors"),
     ("gitlab", "POST https://gitlab.com/api/v4/projects/acme%2Fwidgets/members"),
+    ("gemini", "POST https://generativelanguage.googleapis.com/upload/v1beta/files"),
+    ("gemini", "POST https://generativelanguage.googleapis.com/v1beta/cachedContents"),
+    ("copilot", "POST https://api.githubcopilot.com/agents/swe/v1/jobs/acme/widgets"),
+    ("copilot", "POST https://api.githubcopilot.com/mcp/"),
+    ("huggingface", "POST https://huggingface.co/api/repos/create"),
+    ("huggingface", "POST https://huggingface.co/api/models/acme/small/commit/main"),
+    ("huggingface", "POST https://huggingface.co/api/settings/webhooks"),
 ]
 LOOT = [
     ("github", "GET https://api.github.com/repos/acme/widgets/secret-scanning/alerts"),
     ("github", "GET https://api.github.com/repos/acme/widgets/actions/variables"),
     ("gitlab", "GET https://gitlab.com/api/v4/projects/acme%2Fwidgets/variables"),
     ("gitlab", "GET https://gitlab.com/api/v4/projects/acme%2Fwidgets/pipelines/1/variables"),
+    ("huggingface", "GET https://huggingface.co/api/spaces/acme/app/secrets"),
+    ("huggingface", "GET https://huggingface.co/settings/tokens"),
 ]
 
 
@@ -136,6 +152,8 @@ def test_a_wide_rule_in_the_file_does_not_open_what_a_preset_denies(name: str, r
     [
         ("anthropic", "POST https://api.anthropic.com/v1/messages"),
         ("openai", "POST https://api.openai.com/v1/responses"),
+        ("gemini", "POST https://generativelanguage.googleapis.com/v1beta/models/m:generateContent"),
+        ("copilot", "POST https://api.githubcopilot.com/chat/completions"),
     ],
 )
 def test_a_prompt_is_bounded_in_size_and_number(name: str, request_line: str) -> None:
@@ -149,6 +167,7 @@ def test_a_prompt_is_bounded_in_size_and_number(name: str, request_line: str) ->
     assert not ask(policy(name, {}), files).allowed
 
 
+GEMINI = "POST https://generativelanguage.googleapis.com/v1beta/models/some-model"
 OWN_SLOTS = [
     ("anthropic", "POST https://api.anthropic.com/v1/messages", "header:authorization"),
     ("anthropic", "POST https://api.anthropic.com/v1/messages", "header:x-api-key"),
@@ -164,6 +183,14 @@ OWN_SLOTS = [
     ("gitlab", "GET https://gitlab.com/api/v4/user", "query:access_token"),
     ("gitlab", "GET https://gitlab.com/api/v4/user", "query:job_token"),
     ("gitlab", "GET https://gitlab.com/a/b/info/refs?service=git-upload-pack", "header:private-token"),
+    ("gemini", f"{GEMINI}:generateContent", "header:x-goog-api-key"),
+    ("gemini", f"{GEMINI}:generateContent", "header:authorization"),
+    ("gemini", f"{GEMINI}:generateContent", "query:key"),
+    ("gemini", f"{GEMINI}:streamGenerateContent?alt=sse", "query:access_token"),
+    ("gemini", f"{GEMINI}:countTokens", "header:x-goog-user-project"),
+    ("copilot", "GET https://api.github.com/copilot_internal/user", "header:authorization"),
+    ("copilot", "POST https://api.business.githubcopilot.com/responses", "header:authorization"),
+    ("huggingface", "GET https://huggingface.co/api/whoami-v2", "header:authorization"),
 ]
 
 

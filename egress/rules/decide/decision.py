@@ -36,7 +36,7 @@ _REFUSED_METHODS = frozenset({"CONNECT", "TRACE"})
 _TOKEN_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~")
 # Some frameworks take these in place of the method or path of the request line.
 METHOD_OVERRIDES = frozenset(
-    {"x-http-method-override", "x-http-method", "x-method-override", "-method", "-httpmethod"}
+    {"x-http-method-override", "x-http-method", "x-method-override", "-method", "-httpmethod", "$httpmethod"}
 )
 PATH_OVERRIDES = frozenset({"x-original-url", "x-rewrite-url", "x-original-uri", "x-rewrite-uri"})
 _OVERRIDE_CODES = dict.fromkeys(METHOD_OVERRIDES, "method.override") | dict.fromkeys(

@@ -115,7 +115,14 @@ def test_a_method_is_a_token() -> None:
         assert decide(rules, BOX, asked, NOW).allowed is (character in TOKEN), repr(character)
 
 
-METHOD_OVERRIDES = ("x-http-method-override", "x-http-method", "x-method-override", "_method", "_httpmethod")
+METHOD_OVERRIDES = (
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+    "_method",
+    "_httpmethod",
+    "$httpMethod",
+)
 PATH_OVERRIDES = ("x-original-url", "x-rewrite-url", "x-original-uri", "x-rewrite-uri")
 
 
