@@ -1,4 +1,4 @@
-"""Keeps configured secrets out of the environment of sandboxes and commands.
+"""Keeps configured secrets out of the environment of sandboxes and commands, and puts dummies in their place.
 
 The proxy names the variables that its rules read secrets from, and the process that started the proxy has
 their values. Every variable for a sandbox or a command is searched for these values, in every known spelling.
@@ -8,6 +8,9 @@ Values from files and commands are known to the proxy alone. Variables that pass
 sent to the proxy over its user's socket, and the proxy answers whether they hold a secret: no value comes
 back. A value that the proxy cannot get cannot be found.
 Errors name variables, never values. If the proxy does not answer, no variable enters.
+
+Many programs refuse to start without a key in their variable. So a sandbox gets every variable from which the
+rules take a secret, with a constant that is worth nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import Final
 
 from egress.errors import UsageError
 from egress.fleet import control_client
-from egress.runtime.environ import SECRET_HINT, RequestedVariable, SandboxKind, build_environment
+from egress.runtime.environ import NO_KEY, SECRET_HINT, RequestedVariable, SandboxKind, build_environment
 from egress.runtime.errors import GatewayError
 from egress.runtime.spec import Values
 from egress.scrub import MIN_SECRET_BYTES, Needles
@@ -67,6 +70,12 @@ class EnvironmentPolicy:
         build_environment({}, {}, needles, kind=SandboxKind.CONTAINER, asked=asked, sources=names)
         for part in _split_variables(variables):
             self._refuse_secrets(part)
+
+    def dummies(self) -> Values:
+        """A dummy for each variable that the rules read a secret from. Raises `GatewayError`."""
+        names, _ = self._current()
+        # In a sandbox of a sandbox the caller's own value may be the dummy, and then counts as the secret.
+        return {name: NO_KEY for name in sorted(names) if self._environ.get(name, "").strip() != NO_KEY}
 
     def _refuse_secrets(self, names: Mapping[str, str]) -> None:
         """Refuse secrets; `names` maps NAME=VALUE to NAME. Names are searched too, in case of a swap."""

@@ -13,7 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import BinaryIO, Final
+from dataclasses import replace
+from typing import BinaryIO, Final, Protocol
 
 from egress.errors import EgressError
 from egress.fleet.errors import FleetUnavailableError, SandboxDiffersError
@@ -39,8 +40,24 @@ def _no_check() -> None:
     """Default check: the fleet is always ready."""
 
 
-def _allow_all_variables(_: Values) -> None:
-    """Default check: allow all variables."""
+class VariablePolicy(Protocol):
+    """Decides about the variables of sandboxes and commands."""
+
+    def check(self, variables: Values) -> None:
+        """Raise for variables that must not enter a sandbox."""
+
+    def dummies(self) -> Values:
+        """Variables for programs that insist on a key; those of a sandbox's own win."""
+
+
+class AllVariables:
+    """The default: every variable may enter, and none is added."""
+
+    def check(self, variables: Values) -> None:
+        """Allow them."""
+
+    def dummies(self) -> Values:
+        return NO_VALUES
 
 
 def _allow_all_mounts(_: Spec) -> None:
@@ -61,7 +78,7 @@ class Fleet:
         *,
         about: FleetInfo = _UNKNOWN_FLEET,
         check: Callable[[], None] = _no_check,
-        check_variables: Callable[[Values], None] = _allow_all_variables,
+        variables: VariablePolicy | None = None,
         check_mounts: Callable[[Spec], None] = _allow_all_mounts,
         canary_offenders: Callable[[], Collection[str]] = _no_offenders,
         clock: Callable[[], float] = time.monotonic,
@@ -69,16 +86,15 @@ class Fleet:
     ) -> None:
         """Take over a runtime and its sandboxes; `close` ends both.
 
-        `check` raises while no sandbox can be served. `check_variables` raises for variables that must not
-        enter a sandbox; it gets those of sandboxes and of commands. `check_mounts` raises for mounts that
-        would show a sandbox what it must not see. `canary_offenders` names the sandboxes that sent a canary
-        whose rule stops them. Without `tick` no thread runs: the caller calls `remove_expired` and
-        `stop_offenders`.
+        `check` raises while no sandbox can be served. `variables` judges those of sandboxes and of commands.
+        `check_mounts` raises for mounts that would show a sandbox what it must not see. `canary_offenders`
+        names the sandboxes that sent a canary whose rule stops them. Without `tick` no thread runs: the
+        caller calls `remove_expired` and `stop_offenders`.
         """
         self.about = about
         self._runtime = runtime
         self._check = check
-        self._check_variables = check_variables
+        self._variables = variables or AllVariables()
         self._check_mounts = check_mounts
         self._canary_offenders = canary_offenders
         self._stopped_offenders: set[str] = set()
@@ -102,14 +118,15 @@ class Fleet:
 
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info:
         self._check()
-        self._check_variables(spec.env)
+        self._variables.check(spec.env)
         self._check_mounts(spec)
         # Every check comes before the runtime is touched: a refused sandbox leaves nothing behind.
         with self._exclusive(spec.name):
             found = self._find_existing(spec, terms)
             if found is not None:
                 return found
-            info = self._runtime.create(spec)
+            # Dummies are no setting of the sandbox: they follow the rules, and the same one is found again.
+            info = self._runtime.create(replace(spec, env={**self._variables.dummies(), **spec.env}))
             now = self._clock()
             with self._changed:
                 self._members[spec.name] = FleetMember(spec, terms, now, now)
@@ -170,7 +187,7 @@ class Fleet:
     # Commands and files
 
     def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> RuntimeProcess:
-        self._check_variables(command.env)
+        self._variables.check(command.env)
         with self._in_use(name) as member:
             process = self._runtime.spawn(name, command, output)
             if member is not None:
@@ -179,7 +196,7 @@ class Fleet:
             return process
 
     def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
-        self._check_variables(command.env)
+        self._variables.check(command.env)
         with self._in_use(name):
             return self._runtime.exec(name, command, output)
 

@@ -151,7 +151,7 @@ def open_embedded(
             made,
             about=about,
             check=proxy.check,
-            check_variables=environment_policy.check,
+            variables=environment_policy,
             check_mounts=mount_policy.check,
             canary_offenders=proxy_client.canary_offenders,
         )

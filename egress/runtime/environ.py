@@ -77,6 +77,9 @@ NEUTRAL_VARIABLES: Final[Mapping[str, NeutralVariable]] = MappingProxyType(
 PORTABLE_LOCALES: Final = frozenset({"C", "POSIX", "C.UTF-8", "C.utf8"})
 """The locales of every image. With any other, bash and perl print a warning at every start."""
 
+NO_KEY: Final = "egress-no-key"
+"""The dummy value of a variable from which the rules take a secret: the proxy replaces it on the way out."""
+
 _LOCALE_VARIABLES: Final = frozenset({"LANG", "LC_ALL", "LC_CTYPE"})
 _NAME_PATTERN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAX_VALUE_BYTES: Final = 128 * 1024

@@ -61,7 +61,7 @@ def proxy() -> Proxy:
 
 @pytest.fixture
 def fleet(proxy: Proxy) -> Iterator[Fleet]:
-    fleet = Fleet(FakeRuntime(images={"any"}), check_variables=proxy.withheld(TAKEN).check, tick=None)
+    fleet = Fleet(FakeRuntime(images={"any"}), variables=proxy.withheld(TAKEN), tick=None)
     yield fleet
     fleet.close()
 
@@ -90,6 +90,34 @@ def test_no_sandbox_is_made_with_a_secret(fleet: Fleet, value: str) -> None:
     refused(caught.value, "KEY")
     assert fleet.list() == ()
     assert fleet.create(spec(env={"INNOCENT": "yes", "TRACKER": "stand-in"})).name == "one"
+
+
+def test_a_sandbox_has_a_dummy_where_the_rules_take_a_secret_from(proxy: Proxy) -> None:
+    """Programs that insist on a key start without one; what its user asked for wins."""
+    fleet = Fleet(FakeRuntime(images={"any"}), variables=proxy.withheld(TAKEN), tick=None)
+    try:
+        made = spec(env={"UNSET": "mine"})
+        fleet.create(made)
+        fleet.start("one")
+        seen = fleet.exec("one", Command(argv=("env",))).text.split()
+        assert {"TRACKER=egress-no-key", "PIN=egress-no-key", "UNSET=mine"} <= set(seen)
+        # It is no setting of the sandbox: the same one is found again under other rules.
+        proxy.answer = proxy.saying("b", "OTHER")
+        assert fleet.create(made).name == "one"
+    finally:
+        fleet.close()
+
+
+def test_no_dummy_is_set_where_the_callers_own_value_is_the_dummy(proxy: Proxy) -> None:
+    """In a sandbox of a sandbox it would count as the secret."""
+    found = proxy.withheld({**TAKEN, "TRACKER": "egress-no-key"}).dummies()
+    assert found == {"PIN": "egress-no-key", "UNSET": "egress-no-key"}
+
+
+def test_without_an_answer_of_the_proxy_there_are_no_dummies_and_no_sandbox(proxy: Proxy) -> None:
+    proxy.answer = JsonAnswer(503, {})
+    with pytest.raises(GatewayError):
+        proxy.withheld(TAKEN).dummies()
 
 
 def test_no_command_is_run_with_a_secret(fleet: Fleet) -> None:
@@ -153,11 +181,13 @@ def test_what_is_searched_for_is_put_together_once(proxy: Proxy) -> None:
     assert withheld._current()[1] is not found
 
 
-def test_where_there_are_no_variables_nobody_is_asked(fleet: Fleet, proxy: Proxy) -> None:
+def test_a_command_without_variables_asks_nobody(fleet: Fleet, proxy: Proxy) -> None:
     fleet.create(spec())
     fleet.start("one")
+    # Once, for the dummies of the sandbox.
+    assert proxy.asked == 1
     fleet.exec("one", TRUE)
-    assert proxy.asked == 0
+    assert proxy.asked == 1
 
 
 @pytest.mark.parametrize(

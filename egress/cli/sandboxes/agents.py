@@ -13,9 +13,7 @@ from typing import Final
 
 from egress.errors import UsageError
 from egress.rules.language.report import did_you_mean
-
-NO_KEY: Final = "egress-no-key"
-"""The dummy key that an agent gets."""
+from egress.runtime.environ import NO_KEY
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from egress.cli.sandboxes.agents import AGENTS, NO_KEY, find_agent
+from egress.cli.sandboxes.agents import AGENTS, find_agent
 from egress.errors import UsageError
 from egress.policy.bundled_presets import preset_texts
 from egress.rules.language.credential_guess import looks_like_credential
-from egress.runtime.environ import check_name, check_value
+from egress.runtime.environ import NO_KEY, check_name, check_value
 
 
 @pytest.mark.parametrize("name", AGENTS)
