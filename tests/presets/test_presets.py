@@ -151,6 +151,9 @@ def spellings(head: Head) -> Iterator[Head]:
     before, slash, last = path.rstrip("/").rpartition("/")
     for other in (
         path + "/",
+        path + ".json",
+        path + ".",
+        path + ".xml/",
         path + "//",
         path + "/.",
         path + ";x",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from egress.rules.compile.credential_slots import credential_slots
+from egress.rules.decide.policy import Policy
 from egress.types import Cookies, Decision, Redirects
 from tests.presets.preset_samples import NAMES, ask, decoded, example_arguments, policy, sent
 
@@ -139,12 +140,48 @@ def test_a_wide_rule_in_the_file_does_not_open_what_a_preset_denies(name: str, r
     """S-60, S-61, S-62: the deny rules hold beside a rule for everything that somebody adds."""
     method, _, url = request_line.partition(" ")
     host, _, _ = url.removeprefix("https://").partition("/")
-    rules = policy(name, {}, hosts={host: {"allow": [{"id": "everything", "encoded_slash": "data"}]}})
+    rules = opened_wide(name, host)
     denied = ask(rules, request_line)
     assert not denied.allowed
     assert denied.rule is not None
     assert denied.rule.id.startswith(f"{name}-no-")
     assert ask(rules, f"{method} https://{host}/something/else").allowed
+
+
+def opened_wide(name: str, host: str) -> Policy:
+    """The preset, and a rule of the file that allows the whole host."""
+    return policy(name, {}, hosts={host: {"allow": [{"id": "everything", "encoded_slash": "data"}]}})
+
+
+@pytest.mark.parametrize("ending", [".json", ".xml", ".", ".json/"])
+@pytest.mark.parametrize(("name", "request_line"), MINTING + BATCHES + PERSISTENCE + LOOT)
+def test_a_format_behind_a_denied_path_does_not_open_it(name: str, request_line: str, ending: str) -> None:
+    """GitLab and others answer `/user/keys.json` as they answer `/user/keys`."""
+    host = request_line.partition("https://")[2].partition("/")[0]
+    denied = ask(opened_wide(name, host), request_line.rstrip("/") + ending)
+    assert denied.rule is not None
+    assert denied.rule.id.startswith(f"{name}-no-")
+
+
+def test_a_number_in_place_of_a_name_opens_nothing() -> None:
+    """GitHub takes the number of a repository or an organisation, under another first segment."""
+    rules = opened_wide("github", "api.github.com")
+    entry = next(entry for entry in rules.entries.values() if entry.key == "api.github.com")
+    twins = {"/repos/*/*": "/repositories/7", "/orgs/*": "/organizations/7"}
+    found = 0
+    for rule in entry.deny:
+        for glob in rule.predicates.paths or ():
+            for beginning, twin in twins.items():
+                if glob.text.startswith(beginning):
+                    path = (twin + glob.text.removeprefix(beginning)).replace("/**", "").replace("*", "x")
+                    method = min(rule.predicates.methods or {"GET"})
+                    denied = ask(rules, f"{method} https://api.github.com{path}")
+                    assert denied.rule is not None, path
+                    assert denied.rule.id.startswith("github-no-"), path
+                    found += 1
+    assert found > 30
+    assert ask(rules, "GET https://api.github.com/repositories/7/issues").allowed
+    assert ask(rules, "GET https://api.github.com/organizations/7/public").allowed
 
 
 @pytest.mark.parametrize(

@@ -94,13 +94,16 @@ def slow_allow(pattern: PathGlob, path: str) -> bool:
 
 
 def slow_deny(pattern: PathGlob, path: str) -> bool:
-    """One more or one less slash at the end, in lower case, reserved characters decoded."""
+    """One more or one less slash at the end, a format, in lower case, reserved characters decoded."""
     plain = tuple(lowered(paths.loosened_path(segment)) for segment in pattern.segments)
     spellings = [plain]
     if plain[-1] == "":
         spellings.append(plain[:-1])
     if plain[-1] != "**":
         spellings.append((*plain, ""))
+    named = plain[:-1] if plain[-1] in ("", "**") else plain
+    if named and named[-1] and named[-1][-1] != "*":
+        spellings += [(*named[:-1], named[-1] + ".*"), (*named[:-1], named[-1] + ".*", "")]
     text = lowered(paths.loosened_path(path.replace("*", "%2A")))
     asked = [text] if "%2F" not in text else [text, text.replace("%2F", "/")]
     return any(path_fits(spelling, tuple(one[1:].split("/"))) for spelling in spellings for one in asked)

@@ -49,17 +49,34 @@ class PathGlob:
         return _path_regex(self.segments)
 
     def deny_regex(self) -> str:
-        """Return the expression of a deny: with or without a trailing slash, on loosened paths, anchored."""
-        return "(?:" + "|".join(f"{_path_regex(spelling)}\\Z" for spelling in self.deny_spellings()) + ")"
+        """Return the expression of a deny: every spelling of it, on loosened paths, anchored."""
+        spellings = self.deny_spellings()
+        # Their common beginning is written once, because each repetition would be compiled.
+        shared = 0
+        while all(len(each) > shared + 1 for each in spellings) and spellings[0][shared] != "**":
+            if len({each[shared] for each in spellings}) > 1:
+                break
+            shared += 1
+        ends = "|".join(f"{_path_regex(each[shared:])}\\Z" for each in spellings)
+        return f"{_path_regex(spellings[0][:shared])}(?:{ends})"
 
     def deny_spellings(self) -> list[tuple[str, ...]]:
-        """Return the segments a deny looks for, loosened: as written, and with a slash more or less."""
+        """Return the segments a deny looks for, loosened.
+
+        As written, with a slash more or less, and with a format behind the last segment that is named:
+        servers take `/keys.json` for `/keys`, and some of them `/keys.`.
+        """
         segments = tuple(paths.loosened_path(segment) for segment in self.segments)
         spellings = [segments]
         if segments[-1] == "":
             spellings.append(segments[:-1])
         if segments[-1] != "**":
             spellings.append((*segments, ""))
+        # `/keys/**` matches `/keys`, so the segment before the run can be the last one.
+        named = segments[:-1] if segments[-1] in ("", "**") else segments
+        if named and named[-1] and not named[-1].endswith("*"):
+            with_format = (*named[:-1], f"{named[-1]}.*")
+            spellings += [with_format, (*with_format, "")]
         return spellings
 
 

@@ -142,3 +142,48 @@ def test_says_how_a_space_is_written() -> None:
         path_glob("/my notes/**")
     assert caught.value.hint == "write a space as %20"
     assert path_glob("/my%20notes/**").segments == ("my%20notes", "**")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("/user/keys", "/user/keys.json"),
+        ("/user/keys", "/user/keys.JSON"),
+        ("/user/keys", "/user/keys."),
+        ("/user/keys", "/user/keys.json/"),
+        ("/user/keys", "/user/keys.tar.gz"),
+        ("/user/keys/", "/user/keys.json"),
+        ("/user/keys/**", "/user/keys.json"),
+        ("/user/keys/**", "/user/keys.json/"),
+        ("/a/*/keys", "/a/b/keys.xml"),
+        ("/**/keys", "/a/b/keys.xml"),
+        ("/a/*keys", "/a/mykeys.xml"),
+        ("/a/v1.0", "/a/v1.0.json"),
+    ],
+)
+def test_a_deny_also_fits_a_format_behind_the_last_named_segment(pattern: str, path: str) -> None:
+    """E.g. GitLab and Rails: the route `/user/keys` answers for `/user/keys.json`."""
+    assert denies(pattern, path)
+    assert not fits(pattern, path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("/user/keys", "/user/keysjson"),
+        ("/user/keys", "/user/keys.json/1"),
+        ("/user/keys", "/user.json/keys"),
+        ("/user/keys/**", "/user/keys.json/1"),
+        ("/user/keys", "/user/.keys"),
+        ("/a/**/b", "/a.json/b"),
+        ("/", "/.json"),
+    ],
+)
+def test_a_deny_fits_a_format_nowhere_else(pattern: str, path: str) -> None:
+    assert not denies(pattern, path)
+
+
+def test_the_spellings_of_a_deny_share_their_beginning() -> None:
+    """Compiling each from its beginning would double what a start costs."""
+    assert path_glob("/repos/*/*/hooks/**").deny_regex().count("repos") == 1
+    assert path_glob("/**/hooks").deny_regex().count("hooks") == 4
