@@ -154,6 +154,17 @@ class Fleet:
         with self._exclusive(name):
             self._remove_member(name)
 
+    def discard(self, name: str) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: name not in self._busy or self._is_closed)
+            self._refuse_closed()
+            member = self._members.get(name)
+            if member is not None:
+                member.is_leaving = True
+            # Busy from here on, so that `close` waits for the removal, and a new sandbox of this name, too.
+            self._busy.add(name)
+        threading.Thread(target=self._remove_discarded, args=(name,), name="egress-removal").start()
+
     def close(self) -> None:
         """End everything: previews, sandboxes and the runtime."""
         with self._changed:
@@ -233,7 +244,9 @@ class Fleet:
         return self._runtime.info(name)
 
     def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
-        return self._runtime.list(labels)
+        with self._changed:
+            leaving = {name for name, member in self._members.items() if member.is_leaving}
+        return tuple(each for each in self._runtime.list(labels) if each.name not in leaving)
 
     def events(self) -> AbstractContextManager[Iterator[Event]]:
         return self._events()
@@ -323,6 +336,17 @@ class Fleet:
             _log.warning("sandbox.not_removed", sandbox=name, cause=error.message, hint=error.hint)
             return False
         return True
+
+    def _remove_discarded(self, name: str) -> None:
+        try:
+            self._remove_member(name)
+        except EgressError as error:
+            # The member keeps `is_leaving`, so the next tick retries.
+            _log.warning("sandbox.not_removed", sandbox=name, cause=error.message, hint=error.hint)
+        finally:
+            with self._changed:
+                self._busy.discard(name)
+                self._changed.notify_all()
 
     def _remove_member(self, name: str) -> None:
         with self._changed:

@@ -29,6 +29,8 @@ class FleetInfo:
     """The folder of the audit log."""
     runtime_dir: Path | None = None
     """The folder of the proxy's sockets."""
+    image: str = ""
+    """The image of a sandbox that names none; empty if each caller looks for it."""
 
     @property
     def line(self) -> str:
@@ -71,6 +73,9 @@ class SandboxFleet(Runtime, Protocol):
 
         Raises `SandboxDiffersError` if a sandbox of this name has other settings.
         """
+
+    def discard(self, name: str) -> None:
+        """Remove a sandbox, and do not wait for it: from now on it is as good as gone."""
 
     def touch(self, name: str) -> None:
         """Record a use of the sandbox."""

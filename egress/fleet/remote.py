@@ -94,6 +94,9 @@ class RemoteRuntime:
     def remove(self, name: str) -> None:
         self._call("remove", name=name)
 
+    def discard(self, name: str) -> None:
+        self._call("discard", name=name)
+
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
         self._call("open_ports", name=name, ports=list(ports))
 

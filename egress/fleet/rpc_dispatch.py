@@ -53,6 +53,7 @@ class RpcDispatcher:
             "resume": _single_sandbox_call(fleet.resume),
             "stop": _single_sandbox_call(fleet.stop),
             "remove": _single_sandbox_call(fleet.remove),
+            "discard": _single_sandbox_call(fleet.discard),
             "touch": _single_sandbox_call(fleet.touch),
             "info": lambda fields: rpc_codec.write(fleet.info(fields.text("name"))),
             "standing": lambda fields: rpc_codec.write(fleet.status(fields.text("name"))),

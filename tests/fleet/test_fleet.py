@@ -155,6 +155,68 @@ def test_who_is_taken_away_just_now_is_left_to_whoever_does(
     assert estate.fleet.list() == ()
 
 
+@pytest.fixture
+def slowly_removed(estate: MemoryFleet, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Removals of the runtime wait for this."""
+    go_on, remove = threading.Event(), estate.runtime.remove
+
+    def slow(name: str) -> None:
+        assert go_on.wait(30)
+        remove(name)
+
+    monkeypatch.setattr(estate.runtime, "remove", slow)
+    yield go_on
+    go_on.set()
+
+
+def test_one_that_is_discarded_is_as_good_as_gone(
+    estate: MemoryFleet, slowly_removed: threading.Event
+) -> None:
+    fleet, made = estate.fleet, list[Info]()
+    fleet.create(spec())
+    fleet.start("one")
+    fleet.discard("one")
+    assert fleet.list() == ()
+    with pytest.raises(SandboxNotFoundError):
+        fleet.exec("one", TRUE)
+    # Neither the thread for those whose time is over nor another caller removes it once more.
+    assert fleet.remove_expired() == ()
+    again = threading.Thread(target=lambda: made.append(fleet.create(spec(ports=(81,)))))
+    again.start()
+    assert made == []
+    slowly_removed.set()
+    again.join(30)
+    assert [each.name for each in fleet.list()] == ["one"]
+
+
+def test_the_end_of_a_fleet_waits_for_what_was_discarded(
+    estate: MemoryFleet, slowly_removed: threading.Event
+) -> None:
+    estate.fleet.create(spec())
+    estate.fleet.discard("one")
+    closing = threading.Thread(target=estate.fleet.close)
+    closing.start()
+    closing.join(0.1)
+    assert closing.is_alive()
+    slowly_removed.set()
+    closing.join(30)
+    assert not closing.is_alive()
+
+
+def test_one_that_could_not_be_discarded_is_tried_again(
+    estate: MemoryFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estate.fleet.create(spec())
+    with monkeypatch.context() as patch:
+        patch.setattr(estate.runtime, "remove", _fail)
+        estate.fleet.discard("one")
+        with estate.fleet._changed:
+            assert estate.fleet._changed.wait_for(lambda: not estate.fleet._busy, 30)
+        assert [each.name for each in estate.runtime.list()] == ["one"]
+    assert estate.fleet.remove_expired() == ("one",)
+    estate.fleet.discard("nobody")
+
+
 def test_it_goes_when_nothing_was_done_with_it(estate: MemoryFleet) -> None:
     fleet, clock = estate.fleet, estate.clock
     fleet.create(spec(), SandboxLifetime(idle_timeout=60))

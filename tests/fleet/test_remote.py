@@ -265,6 +265,14 @@ def test_a_sandbox_that_dies_is_told_over_the_socket(estate: MemoryFleet, remote
         process.wait(30)
 
 
+def test_one_can_be_discarded_over_the_socket(estate: MemoryFleet, remote: RemoteRuntime) -> None:
+    remote.create(spec())
+    remote.discard("one")
+    assert remote.list() == ()
+    estate.fleet.close()
+    assert estate.runtime.list() == ()
+
+
 def test_its_end_can_be_asked_for(estate: MemoryFleet) -> None:
     asked = threading.Event()
     with short_folder() as folder:

@@ -77,7 +77,10 @@ def run_in(
     keep: bool,
     env: Values = NO_VALUES,
 ) -> int:
-    """Create a sandbox, run a command in it connected to our streams, and remove the sandbox."""
+    """Create a sandbox, run a command in it connected to our streams, and remove the sandbox.
+
+    A fleet of another process removes it behind our back.
+    """
     at_terminal = has_terminal()
     # A command at a terminal cannot have a timeout, but its sandbox can.
     fleet.create(spec, SandboxLifetime(timeout=seconds if at_terminal else None))
@@ -89,7 +92,7 @@ def run_in(
         return attach_command(fleet, spec.name, command, terminal=at_terminal)
     finally:
         if not keep:
-            fleet.remove(spec.name)
+            fleet.discard(spec.name)
 
 
 def attach_command(fleet: SandboxFleet, name: str, command: Command, *, terminal: bool) -> int:

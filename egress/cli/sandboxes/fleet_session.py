@@ -184,8 +184,8 @@ def rule_files(about: FleetInfo) -> str:
 
 def image(about: FleetInfo, wanted: str | None, tell: Callable[[str], None] = say) -> str:
     """Return the requested image, or the default image, which may be built."""
-    if wanted:
-        return wanted
+    if wanted or about.image:
+        return wanted or about.image
     # Namespaces have no default image: the programs of this machine are there.
     if about.kind != "docker":
         return "host"

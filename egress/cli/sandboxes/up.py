@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -107,7 +108,10 @@ def _stay(
         service = RpcServer(fleet, folder, ended.set)
         try:
             if ready:
-                fleet.prepare(default_spec(fleet.about), ready)
+                usual = default_spec(fleet.about)
+                # Told to clients, which would ask the engine for it.
+                fleet.about = replace(fleet.about, image=usual.image)
+                fleet.prepare(usual, ready)
             _announce(fleet.about)
             ended.wait()
         finally:

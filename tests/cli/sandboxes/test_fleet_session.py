@@ -116,6 +116,8 @@ def test_where_none_are_served_it_is_said_how_to_begin(folder: Path) -> None:
 
 def test_an_image_is_not_made_where_one_was_named() -> None:
     assert fleet_session.image(FleetInfo(kind="docker"), "mine") == "mine"
+    assert fleet_session.image(FleetInfo(kind="docker", image="usual"), "mine") == "mine"
+    assert fleet_session.image(FleetInfo(kind="docker", image="usual"), None) == "usual"
     assert fleet_session.image(FleetInfo(kind="namespace"), None) == "host"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,21 @@ def test_the_status_and_the_output_are_those_of_the_command(folder: Path, capfd:
     assert main(["run", "-q", "--runtime-dir", str(folder), "--", "echo", "hello"]) == 0
     assert capfd.readouterr() == ("hello\n", "")
     assert main(["run", "-q", "--runtime-dir", str(folder), "false"]) == 1
+
+
+@pytest.mark.usefixtures("fleet")
+def test_at_a_fleet_that_is_served_a_run_loads_a_client_and_no_more(folder: Path) -> None:
+    """Each run would wait for imports of what the other process has done already."""
+    code = (
+        "import sys\nfrom egress.cli.main import main\n"
+        f"status = main(['run', '--runtime-dir', {str(folder)!r}, '--', 'true'])\n"
+        "print(status, *{name.partition('.')[0] for name in sys.modules})"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    status, *found = run.stdout.split()
+    assert status == "0"
+    unused = {"OpenSSL", "cryptography", "docker", "mitmproxy", "pydantic", "rich", "structlog"}
+    assert not unused & set(found)
 
 
 def test_nothing_is_left_of_the_sandbox(fleet: Fleet, folder: Path) -> None:

@@ -134,6 +134,15 @@ async def test_its_status_has_names_and_numbers_and_no_value(running: Running) -
     assert box["listeners"] == [str(running.listening.addresses[SANDBOX][0])]
 
 
+async def test_what_was_recorded_before_its_status_is_in_the_log(running: Running) -> None:
+    """`egress run` reads the log once it has the answer, and adds up the requests of its sandbox."""
+    running.stack.audit.refusal(NAME)
+    log = running.stack.folder / "audit" / "audit-000001.jsonl"
+    assert b"refusal" not in log.read_bytes()
+    assert (await running.ask("GET", "/status")).status == 200
+    assert b"refusal" in log.read_bytes()
+
+
 async def test_its_status_tells_which_variables_of_the_rules_it_was_started_with(running: Running) -> None:
     values = running.stack.secrets._sources.captured.values
     assert isinstance(values, dict)
