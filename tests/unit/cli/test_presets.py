@@ -49,6 +49,7 @@ def test_as_json_a_program_gets_all_of_it(capsys: Captured) -> None:
         "default": "gitlab.com",
         "help": "The GitLab instance.",
         "wildcard": False,
+        "risks": {},
     }
     assert main(["presets", "openai", "--json"]) == 0
     assert [p["name"] for p in json.loads(capsys.readouterr().out)["presets"]] == ["openai"]
