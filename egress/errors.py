@@ -219,6 +219,15 @@ CODES: dict[str, RefusalCode] = {
     "internal": RefusalCode(500, "The proxy could not decide.", "Tell the operator."),
 }
 
+FAILED_CODES = frozenset(
+    {"upstream.unresolved", "upstream.unreachable", "upstream.timeout", "upstream.closed"}
+)
+"""Egress allowed the request, and the upstream failed: not reached, or without a complete answer."""
+UNREACHED_CODES = frozenset({"upstream.unresolved", "upstream.unreachable"})
+"""Those of them with which nothing of the request can have reached the upstream."""
+NOT_STOPPED_CODES = FAILED_CODES | {"client.left"}
+"""Reasons for an early end that is no act of Egress. Every other listed code, and any unknown one, is."""
+
 
 def reason_of(error: Exception) -> str:
     """Return the system's words for an error, in lower case; the name of its class where it has none."""

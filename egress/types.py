@@ -257,8 +257,14 @@ class Limit:
 
 
 class Verdict(StrEnum):
+    """What Egress did with a request. A decision is `ALLOW` or `DENY`; only a record can be `CUT`."""
+
     ALLOW = "allow"
+    """Egress stopped nothing of it. The upstream or the client may have failed: the code says so."""
     DENY = "deny"
+    """Egress stopped it before anything of it had gone to the upstream."""
+    CUT = "cut"
+    """Egress stopped it later: a part of it had gone to the upstream."""
 
 
 class Scrub(StrEnum):

@@ -56,6 +56,39 @@ All other fields of a kind are always present, in the same order. A value that i
 empty. `facts`, and fields that a version after 0.1.0 added, are left out where they are not known.
 """
 
+VERDICTS = """\
+## The three verdicts
+
+| verdict | what Egress did | what the upstream has got |
+| --- | --- | --- |
+| `allow` | It stopped nothing. | All of the request, or as much as the upstream and the client let through. |
+| `deny` | It stopped the request before anything of it was sent. | Nothing. |
+| `cut` | It stopped the request later. | The head with its credentials, and what came before `code`. |
+
+`code` says why. A `deny` is made by a rule, or by a check that follows the rules: an address that may not be
+dialled (`address.refused`, with the address), a secret that is not available, a limit, a
+[canary](../rules/canaries.md) in the head or the first part of a body. A `cut` is made by the same checks
+further on: a canary further on in the body, a limit that is reached midway, a response that is withheld, an
+access that is revoked meanwhile. A reason that this list does not foresee counts as an act of Egress, never
+as `allow`.
+
+An `allow` with one of these codes did not complete, and Egress did not stop it:
+
+| code | meaning |
+| --- | --- |
+| `upstream.unresolved`, `upstream.unreachable` | It **failed**: the upstream was never reached. |
+| `upstream.timeout`, `upstream.closed` | It **failed**: the upstream gave no complete answer. |
+| `client.left` | The client hung up before the end. |
+
+`egress log stats`, the summary of `egress run` and the [metrics](../guides/metrics.md) count `failed` beside
+the verdicts. `upstream.tls` is a `deny`: the upstream did not prove its identity, and nothing was sent.
+[Drafts](../guides/rules-from-traffic.md) are made of `allow` alone, and not of a host that was never reached.
+
+Version 0.1.0 wrote `allow` for every request that the rules had let through, also where Egress stopped it
+later. Such a line stays as it is in the log, in JSON and in exports. Filters, totals, drafts and the review
+page read it as `deny` where it has no address, and as `cut` where it has one.
+"""
+
 PROMISES = """\
 ## What is promised, and what is not
 
@@ -80,6 +113,7 @@ PROMISES = """\
 def text() -> Iterator[str]:
     """The page below its title."""
     yield INTRODUCTION
+    yield VERDICTS
     for title, kinds in LINE_SECTIONS.items():
         yield f"## {title}\n"
         for kind in kinds:

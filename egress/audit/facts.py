@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from egress.errors import EgressError
-from egress.types import Identity, Place, RuleRef, value_class
+from egress.types import Identity, Place, RuleRef, Verdict, value_class
 
 
 class AuditStoppedError(EgressError):
@@ -56,8 +56,19 @@ class Durations:
     first_byte: int = 0
     total: int = 0
 
+    def not_negative(self) -> Durations:
+        """Return these durations, with 0 for a negative one: readers of the log add them up."""
+        values = (self.resolve, self.connect, self.tls, self.secret, self.first_byte, self.total)
+        return self if min(values) >= 0 else Durations(*(max(0, value) for value in values))
+
 
 NO_DURATIONS = Durations()
+
+
+def microseconds_between(began: float, ended: float) -> int:
+    """Return the time from one monotonic moment to another; 0 where a stage was not reached."""
+    # A moment of 0 is one that was not reached.
+    return max(0, int((ended - began) * 1_000_000)) if began and ended else 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,10 +128,12 @@ class AuditCounts:
     """Counts of everything recorded since the start."""
 
     exchanges: int = 0
-    """Requests, allowed or denied."""
+    """Requests with any verdict."""
     tunnels: int = 0
     refused: int = 0
-    """Denied requests, refused connections, and names that were not answered."""
+    """Denied requests and tunnels, refused connections, and names that were not answered."""
+    cut: int = 0
+    """Requests and tunnels that were stopped after a part had been sent."""
     with_secret: int = 0
     """Requests that were sent with a credential."""
     unrecorded: int = 0
@@ -140,7 +153,8 @@ class TunnelFacts:
     host: str
     port: int
     code: str
-    """Why it was allowed; or why it was cut."""
+    """Why it was allowed; or why it ended early."""
+    verdict: Verdict = Verdict.ALLOW
     address: str = ""
     sni: str = ""
     peer: str = ""

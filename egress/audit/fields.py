@@ -138,12 +138,18 @@ Host = Annotated[
     ),
 ]
 Port = Annotated[Count, about("The port.", 443, csv=True)]
-Address = Annotated[Name | None, about("The address that was checked and connected to.", "192.0.2.10")]
+Address = Annotated[
+    Name | None,
+    about(
+        "The address that was checked and connected to; with `address.refused` the one that was refused.",
+        "192.0.2.10",
+    ),
+]
 Sni = Annotated[Name | None, about("The server name in the client's TLS greeting.", "api.github.com")]
 Code = Annotated[
     Name,
     about(
-        "Why it was allowed or [denied](refusals.md), or why it was cut after it had been allowed.",
+        "Why it was allowed, [denied or cut](refusals.md), or why it failed.",
         "rule.allowed",
         index="totals",
         option="Decided for this reason, such as `host.unknown`.",

@@ -17,7 +17,7 @@ from egress.types import Place, RuleRef, Slot
 
 def exchange(record: ExchangeRecord, facts: ExchangeFacts) -> str:
     """An exchange, from the head of the request to the last byte of the answer."""
-    who, to, took = record.identity, record.destination, facts.durations
+    who, to, took = record.identity, record.destination, facts.durations.not_negative()
     rule, place = _decided_by(record.rule, record.place)
     listener, entry, connection, address, sni, client_tls, upstream_tls, alpn, upstream_alpn, peer = _way(
         facts.way
@@ -82,7 +82,7 @@ _OWN_FIELDS = frozenset(
 def tunnel(value: TunnelFacts) -> str:
     """A tunnel that has ended."""
     rule, place = _decided_by(value.rule, value.place)
-    took = value.durations
+    took = value.durations.not_negative()
     # Tunnels are few, so `body` may check and cut every text; only exchanges cut theirs beforehand.
     return body(
         schema.TunnelLine(
@@ -97,6 +97,7 @@ def tunnel(value: TunnelFacts) -> str:
             port=value.port,
             address=value.address or None,
             sni=value.sni or None,
+            verdict=value.verdict,
             code=value.code,
             rule=rule,
             place=place,

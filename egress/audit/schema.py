@@ -62,7 +62,7 @@ from egress.audit.log_events import DroppedLine, GapLine, PrunedLine, ResumedLin
 
 
 class ExchangeLine(LogLine, tag="exchange"):
-    """A request and its answer, allowed or denied. The line is written when the exchange has ended.
+    """A request and its answer. The line is written when the exchange has ended.
 
     Some codes appear only in the log, because no answer carries them. `rule.allowed`, `host.allowed` and
     `observed` say what let the request through. `client.left`: the client hung up before the end.
@@ -109,10 +109,10 @@ class ExchangeLine(LogLine, tag="exchange"):
     verdict: Annotated[
         Name,
         about(
-            "`allow` only where the request was handed over to be sent; `code` says what came of it.",
+            "`allow`, `deny` or `cut`: [what Egress did with it](#the-three-verdicts).",
             "allow",
             index="totals",
-            option="`allow` or `deny`.",
+            option="`allow`, `deny` or `cut`.",
             csv=True,
         ),
     ] = ""
@@ -164,7 +164,10 @@ class ExchangeLine(LogLine, tag="exchange"):
 
 
 class TunnelLine(LogLine, tag="tunnel"):
-    """A tunnel that has ended: bytes that were passed on unread, for a host with `intercept: never`."""
+    """A tunnel that has ended: bytes that were passed on unread, for a host with `intercept: never`.
+
+    One with the verdict `deny` was given up before a byte had gone to the upstream.
+    """
 
     examples: ClassVar[dict[str, object]] = {
         "entry": "sni",
@@ -191,7 +194,7 @@ class TunnelLine(LogLine, tag="tunnel"):
     port: Port = 0
     address: Address = None
     sni: Sni = None
-    verdict: Annotated[Name, about("Always `allow`.", "allow")] = "allow"
+    verdict: Annotated[Name, about("As for an exchange.", "allow")] = "allow"
     code: Code = ""
     rule: Rule = None
     place: Place = None
@@ -247,11 +250,12 @@ class RefusalLine(LogLine, tag="refusal"):
 
 
 class FoldedLine(LogLine, tag="folded"):
-    """Refusals that were counted instead of written.
+    """Refusals that were counted instead of written, and requests that were never sent.
 
-    In each second the first 20 refusals and denied requests of a sandbox have lines of their own. The rest
+    In each second the first 20 refusals and unsent requests of a sandbox have lines of their own. The rest
     are counted: one line for each second and code. While the disk is full, or after the sandbox has used up
-    its quota, all of them are counted, and a line stands for a minute or more.
+    its quota, all of them are counted, and a line stands for a minute or more. They were denied, except with
+    the code `client.left`.
     """
 
     sandbox: Sandbox = ""

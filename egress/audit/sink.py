@@ -189,8 +189,8 @@ class Sink:
         tally.exchanges += 1
         if record.injected:
             tally.with_secret += 1
-        if record.verdict is Verdict.DENY:
-            tally.refused += 1
+        tally.refused += record.verdict is Verdict.DENY
+        tally.cut += record.verdict is Verdict.CUT
         # An exchange without a slot was never sent: a sandbox can make any number, so these may be folded.
         if slot == NO_SLOT and not self._admit(record.identity, record.code):
             return
@@ -208,6 +208,8 @@ class Sink:
     def tunnel(self, ticket: Ticket | None, value: TunnelFacts) -> None:
         """Record a tunnel that has ended. Raises `ValueError` for a ticket that was spent before."""
         self._tally.tunnels += 1
+        self._tally.refused += value.verdict is Verdict.DENY
+        self._tally.cut += value.verdict is Verdict.CUT
         shown = redact_fields(value, self.hide, value.identity.sandbox, "host", "sni")
         self._put(lines.tunnel(shown), value.identity.sandbox, _spend(ticket))
 

@@ -167,7 +167,7 @@ def _show(found: Replay) -> None:
     _group("other secrets", found.secrets, DOUBT)
     _group("cannot be told from the log", found.untold, DIM)
     if found.not_compared:
-        render.line(f"{found.not_compared} denied for reasons other than the rules, not compared")
+        render.line(f"{found.not_compared} denied or cut for reasons other than the rules, not compared")
     lost = sum(change.count for change in found.denied)
     verdict = (f"{lost} newly denied", BAD) if lost else ("nothing newly denied", GOOD)
     render.line(verdict, f", {found.same} unchanged")

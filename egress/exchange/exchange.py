@@ -64,7 +64,7 @@ from egress.rules.decide.decision import decide
 from egress.rules.decide.limits import LimitResult, smallest_limit
 from egress.rules.decide.policy import Policy
 from egress.scrub import Needles, Scrubber
-from egress.types import NO_EFFECTS, Decision, Head, Headers, Identity, Limit, Scrub, Secret, Verdict
+from egress.types import NO_EFFECTS, Decision, Head, Headers, Identity, Limit, Scrub, Secret
 
 MAX_INTERIM_RESPONSES = 100
 """Interim heads before a response; an upstream could send them for ever."""
@@ -224,10 +224,10 @@ class Exchange:
         if effects.scrub is not Scrub.OFF and not can_find_injected(needles, applied.written, applied.head):
             return self._deny("internal")
         record = self._record
-        record.injected, record.replaced, record.is_sent = applied.written, applied.replaced, True
+        record.injected, record.replaced, record.is_handed_out = applied.written, applied.replaced, True
         record.stripped = applied.stripped
         self._stage = ExchangeStage.SENT
-        return SendRequest(applied.head)
+        return SendRequest(applied.head, searches_body=self._canaries is not None)
 
     def request_data(self, chunk: bytes, *, aside: bool = False) -> CutExchange | None:
         """Count and scan a piece of request body, or of a frame (`aside`: of a control frame)."""
@@ -361,7 +361,7 @@ class Exchange:
             self._fail_if_over("internal" if self._stage is ExchangeStage.BROKEN else code or LANE_ENDED_CODE)
 
     def finish(self, *, sent: bool = True, is_end_proven: bool = True) -> ExchangeRecord:
-        """Return the record of this exchange, once. An exchange that is not over is recorded as cut.
+        """Return the record of this exchange, once. An exchange that is not over counts as stopped.
 
         `sent` is false if the lane never sent the head that it was handed: then no secret has left.
         `is_end_proven` is false if the end of the response may be the work of somebody on the way.
@@ -376,7 +376,7 @@ class Exchange:
             destination=self._destination,
             method=shown_method(request.method, self._canaries) if request else "",
             path=self._shown_path(),
-            verdict=Verdict.ALLOW if noted.is_sent else Verdict.DENY,
+            verdict=noted.verdict(decision, sent=sent),
             code=noted.code or (decision.code if decision else "internal"),
             rule=noted.rule or (decision.rule if decision else None),
             place=noted.rule.place if noted.rule else decision.place if decision else None,

@@ -13,9 +13,9 @@ from enum import Enum
 from typing import Final
 
 from egress.credentials import CanarySighting
-from egress.errors import CODES
+from egress.errors import CODES, NOT_STOPPED_CODES
 from egress.exchange.content_coding import ContentCoding
-from egress.types import Head, Headers, Identity, Place, RuleRef, Scheme, Slot, Verdict, value_class
+from egress.types import Decision, Head, Headers, Identity, Place, RuleRef, Scheme, Slot, Verdict, value_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,8 @@ class SendRequest:
     """Send this head upstream. It may carry credentials: it shows nothing of itself."""
 
     head: Head = field(repr=False)
+    searches_body: bool = False
+    """A planted value may be found in the body: the head waits for the first part of it."""
 
 
 @value_class
@@ -129,9 +131,8 @@ class ExchangeRecord:
     path: str
     """The canonical path, or of a request that got none the raw one: any bytes, for the sink to escape."""
     verdict: Verdict
-    """`allow` only where the request was handed out to be sent; `code` says if it came to that."""
     code: str
-    """Why it was allowed or denied; or why it was cut after it had been allowed."""
+    """Why it was allowed or denied; or why it ended early."""
     rule: RuleRef | None
     place: Place | None
     observed: bool
@@ -171,7 +172,8 @@ class RecordBuilder:
     status: int = 0
     rule: RuleRef | None = None
     """The canary that ended the exchange; None if a rule decided."""
-    is_sent: bool = False
+    is_handed_out: bool = False
+    """The lane was given the head to send."""
     injected: tuple[tuple[str, Slot], ...] = ()
     replaced: bool = False
     stripped: tuple[Slot, ...] = ()
@@ -186,6 +188,16 @@ class RecordBuilder:
         """Note which canary ended it, and return the code."""
         self.rule = seen.rule
         return seen.code
+
+    def verdict(self, decision: Decision | None, *, sent: bool) -> Verdict:
+        """Judge how the exchange ended. An end is an act of Egress unless it is listed as another's.
+
+        `sent` says whether the head went out.
+        """
+        is_allowed = decision is not None and decision.allowed
+        if is_allowed and (not self.code or self.code in NOT_STOPPED_CODES):
+            return Verdict.ALLOW
+        return Verdict.CUT if sent and self.is_handed_out else Verdict.DENY
 
     def facts(self, *, sent: bool, is_end_proven: bool) -> Mapping[str, str | int | bool]:
         """Return the findings for the log; `sent` says whether the head went out."""

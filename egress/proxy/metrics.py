@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
-from egress.errors import CODES
+from egress.errors import CODES, FAILED_CODES
 from egress.exchange import ExchangeRecord
 from egress.relay.ports import ExchangeTiming
 from egress.rules.decide.policy import Policy
@@ -97,6 +97,8 @@ class Metrics:
 
     __slots__ = (
         "_added",
+        "_cut",
+        "_failed",
         "_injected",
         "_refused",
         "_requests",
@@ -110,6 +112,8 @@ class Metrics:
         self._requests: dict[tuple[str, str, str, str], int] = {}
         """By verdict, entry, and the two parts of a rule's name: to join them is for later."""
         self._refused: dict[str, int] = {}
+        self._cut: dict[str, int] = {}
+        self._failed: dict[str, int] = {}
         self._tunnels: dict[str, int] = {}
         self._injected: dict[str, int] = {}
         self._scrubbed: dict[str, int] = {}
@@ -133,15 +137,15 @@ class Metrics:
             requests[key] += 1
         except KeyError:
             requests[key] = 1
-        if record.verdict is Verdict.DENY:
-            self.refused(record.code)
+        self._ended(record.verdict, record.code)
         for secret, _ in record.injected:
             self._injected[secret] = self._injected.get(secret, 0) + 1
         for secret, hits in record.scrubbed:
             self._scrubbed[secret] = self._scrubbed.get(secret, 0) + hits
         sent = timing.sent
         if sent:
-            self._added.add(max(0.0, sent - timing.began - connecting * _MICROSECOND))
+            waited = timing.body_wait + connecting * _MICROSECOND
+            self._added.add(max(0.0, sent - timing.began - waited))
             if timing.answered:
                 self._answered(entry, timing.answered - sent)
 
@@ -155,10 +159,21 @@ class Metrics:
         """Count a request, a connection or a name that was refused."""
         self._refused[code] = self._refused.get(code, 0) + 1
 
-    def tunnel(self, entry: str | None) -> None:
-        """Count a tunnel that has ended."""
-        entry = entry or ""
-        self._tunnels[entry] = self._tunnels.get(entry, 0) + 1
+    def tunnel(self, entry: str | None, verdict: Verdict = Verdict.ALLOW, code: str = "") -> None:
+        """Count a tunnel that has ended; one that was never joined to its upstream is refused."""
+        self._ended(verdict, code)
+        if verdict is not Verdict.DENY:
+            entry = entry or ""
+            self._tunnels[entry] = self._tunnels.get(entry, 0) + 1
+
+    def _ended(self, verdict: Verdict, code: str) -> None:
+        """Count an end that is none of a complete exchange, by its reason."""
+        if verdict is Verdict.DENY:
+            self.refused(code)
+        elif verdict is Verdict.CUT:
+            self._cut[code] = self._cut.get(code, 0) + 1
+        elif code in FAILED_CODES:
+            self._failed[code] = self._failed.get(code, 0) + 1
 
     # Telling: when somebody asks ----------------------------------------------------------------
 
@@ -195,7 +210,22 @@ class Metrics:
             ),
         )
         yield _by(
-            "refusals_total", "Requests, connections and names that were refused.", "code", self._codes()
+            "refusals_total",
+            "Requests, connections and names that were refused.",
+            "code",
+            _listed(self._refused),
+        )
+        yield _by(
+            "cuts_total",
+            "Requests and tunnels that were stopped after a part had been sent.",
+            "code",
+            _listed(self._cut),
+        )
+        yield _by(
+            "failures_total",
+            "Requests and tunnels that were allowed, and whose upstream failed.",
+            "code",
+            self._failed,
         )
         yield _by("tunnels_total", "Tunnels that have ended.", "entry", self._tunnels)
         yield _by("injections_total", "Requests that were sent with a secret.", "secret", self._injected)
@@ -206,21 +236,14 @@ class Metrics:
             "From a request's head sent to the head of its answer.",
             (s for entry, times in self._upstream.items() for s in times.samples(_labels(entry=entry))),
         )
-        # Only the time that the proxy itself adds: name, connection and TLS depend on the upstream.
+        # Only the time that the proxy itself adds: name, connection and TLS depend on the upstream, and a
+        # body that is searched before the head leaves depends on the client.
         yield MetricFamily(
             "added_seconds",
             "histogram",
-            "From a request's head read to its head sent, without name, connection and TLS.",
+            "From a request's head read to its head sent, without name, connection, TLS and body.",
             self._added.samples(),
         )
-
-    def _codes(self) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for code, count in self._refused.items():
-            # Unlisted codes share a label, so that the number of series stays bounded.
-            listed = code if code in _CODES else OTHER_LABEL
-            found[listed] = found.get(listed, 0) + count
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +297,15 @@ def _by(name: str, text: str, label: str, counts: Mapping[str, float], kind: str
     return MetricFamily(
         name, kind, text, [("", _labels(**{label: key}), counts[key]) for key in sorted(counts)]
     )
+
+
+def _listed(counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts by code. Unlisted codes share a label, so that the number of series stays bounded."""
+    found: dict[str, int] = {}
+    for code, count in counts.items():
+        listed = code if code in _CODES else OTHER_LABEL
+        found[listed] = found.get(listed, 0) + count
+    return found
 
 
 def _of(counts: dict[str, int], names: Iterable[str]) -> dict[str, int]:

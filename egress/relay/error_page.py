@@ -100,6 +100,22 @@ def error_page(
     return ErrorPage(answered, _reason(code, known, name), tuple(headers), body)
 
 
+def answering_page(
+    code: str, request_id: str, headers: Headers, retry_after: int = 0, denied_because: str = ""
+) -> ErrorPage:
+    """Make the page of a code that answers a request with these fields."""
+    fields = dict(headers)
+    return error_page(
+        code,
+        request_id,
+        accept=fields.get("accept", ""),
+        user_agent=fields.get("user-agent", ""),
+        content_type=fields.get("content-type", ""),
+        retry_after=retry_after,
+        denied_because=denied_because,
+    )
+
+
 def grpc_error_page(
     code: str,
     request_id: str,

@@ -5,6 +5,7 @@ this file ends in `_finish`, which writes the record:
 
     begin -> refuse                      a page, nothing sent
     begin -> fetch -> fetched -> send    the secrets were not at hand
+    begin -> search -> send              a first part of the body is searched for planted values before
     begin -> send -> connected           the head leaves; body that came meanwhile follows
     response -> data -> response_end     complete
     abort, cut                           it ended before that; the code says why
@@ -15,7 +16,6 @@ Input for a stream that is over is dropped: halves may be late in noticing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from egress.errors import WireError
 from egress.exchange import (
@@ -28,29 +28,14 @@ from egress.exchange import (
     SendRequest,
 )
 from egress.http1 import CHUNKED, Body, Framing
-from egress.relay.error_page import error_page
-from egress.relay.ports import DownstreamHalf, ExchangeTiming, RelayEnvironment, UpstreamHalf
+from egress.relay.error_page import answering_page
+from egress.relay.held_body import HeldBody
+from egress.relay.ports import DownstreamHalf, ExchangeTiming, RelayEnvironment, UpstreamHalf, UpstreamSource
 from egress.relay.websocket import WebSocketFrames
 from egress.rules.decide.policy import Policy
 from egress.types import Head, Headers, Secret
 
 IDEMPOTENT_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
-
-
-class UpstreamSource(Protocol):
-    """The source of connections and secrets for exchanges."""
-
-    def acquire(self, stream: ExchangeStream) -> None:
-        """Find a connection for this exchange, now or later."""
-        ...
-
-    def fetch(self, stream: ExchangeStream, policy: Policy, needed: NeedSecrets) -> None:
-        """Ask for the values of secrets."""
-        ...
-
-    def record_written(self, stream: ExchangeStream) -> None:
-        """Forget this exchange, which has its record."""
-        ...
 
 
 class ExchangeStream:
@@ -85,7 +70,7 @@ class ExchangeStream:
     def __init__(
         self,
         service: RelayEnvironment,
-        upstreams: UpstreamSource,
+        upstreams: UpstreamSource[ExchangeStream],
         client: DownstreamHalf,
         request: Request,
         framing: Framing,
@@ -100,7 +85,7 @@ class ExchangeStream:
         self._upstream: UpstreamHalf | None = None
         self._head: Head | None = None
         self._frames: WebSocketFrames | None = None
-        self._held: list[bytes] = []
+        self._held = HeldBody()
         self._expects = False
         self._answered = False
         self._is_over = False
@@ -204,9 +189,8 @@ class ExchangeStream:
             return
         if self._is_slow:
             upstream.hold(held=True)
-        held, self._held = self._held, []
-        for data in held:
-            self._pass_up(data)
+        for data in self._held.take():
+            upstream.data(data)
         if self._request_is_whole:
             self._end_up()
         if not self._is_over:
@@ -217,10 +201,11 @@ class ExchangeStream:
         if self._is_over:
             return
         self.progress += 1
-        if self._upstream is None:
-            self._held.append(data)
-        elif self._frames is not None:
+        if self._frames is not None:
             self._exchanged(self._frames.from_client(data))
+        elif self._head is None:
+            # The secrets are still fetched: until the exchange has them, it takes no body.
+            self._held.keep(data)
         else:
             self._pass_up(data)
 
@@ -228,8 +213,17 @@ class ExchangeStream:
         """The client has sent all of its request."""
         self._request_is_whole = True
         self.progress += 1
-        if self._upstream is not None and not self._is_over:
+        if self._is_over:
+            return
+        if self._upstream is not None:
             self._end_up()
+        elif self._held.is_awaited:
+            self._go_up()
+
+    def tick(self, now: float) -> None:
+        """A second has passed: a head that waits for a body may have waited long enough."""
+        if not self._is_over and self._held.is_overdue(now):
+            self._go_up()
 
     def client_congested(self, *, congested: bool) -> None:
         """Hold the upstream while the client does not keep up."""
@@ -379,24 +373,42 @@ class ExchangeStream:
             denied = step if isinstance(step, DenyRequest) else DenyRequest("internal")
             self._cut(denied.code, denied.retry_after, denied.reason)
             return
+        self._head = step.head
+        for data in self._held.take():
+            self._pass_up(data)
+        # A client that waits for a `100 Continue` sends no body before the head has left.
+        if step.searches_body and not (self._framing.is_empty or self._expects):
+            self._held.wait(self._framing, self._service.monotonic())
+        if self._held.is_awaited and not self._request_is_whole:
+            self._client.hold(held=False)
+        else:
+            self._go_up()
+
+    def _go_up(self) -> None:
+        """Announce the request to the audit, and ask for a connection that takes it."""
+        if self._is_over:
+            return
+        self.timing.body_wait = self._held.end_wait(self._service.monotonic())
         self._ticket = self._service.begin(self.id, self._request.method, self._needed)
         if self._ticket is None:
             # A request that cannot be recorded is not sent.
             self.abort("audit.stopped")
             return
-        self._head = step.head
         if self._framing.body is not Body.NONE:
             self._client.hold(held=True)
         self._upstreams.acquire(self)
 
     def _pass_up(self, data: bytes) -> None:
-        if self._is_over or self._upstream is None:
+        """Search a piece of the body, then send it, or keep it until there is a connection."""
+        if self._is_over:
             return
         cut = self._exchange.request_data(data)
         if cut is not None:
             self._cut(cut.code)
-            return
-        self._upstream.data(data)
+        elif self._upstream is not None:
+            self._upstream.data(data)
+        elif self._held.keep(data):
+            self._go_up()
 
     def _end_up(self) -> None:
         if self._upstream is not None and not self._is_sent_whole and not self._is_over:
@@ -459,18 +471,8 @@ class ExchangeStream:
     def _cut(self, code: str, retry_after: int = 0, reason: str = "") -> None:
         if not self._answered:
             self._answered = True
-            fields = dict(self._request.headers)
-            self._client.page(
-                error_page(
-                    code,
-                    self.id,
-                    accept=fields.get("accept", ""),
-                    user_agent=fields.get("user-agent", ""),
-                    content_type=fields.get("content-type", ""),
-                    retry_after=retry_after,
-                    denied_because=reason,
-                )
-            )
+            page = answering_page(code, self.id, self._request.headers, retry_after, reason)
+            self._client.page(page)
         else:
             if self._frames is not None and self._upstream is not None:
                 up, down = self._frames.close_frames(code)
@@ -488,7 +490,7 @@ class ExchangeStream:
         if self._is_over:
             return
         self._is_over = True
-        self._held.clear()
+        self._held.take()
         self.timing.ended = self._service.monotonic()
         record = self._exchange.finish(sent=self.timing.sent > 0, is_end_proven=self.is_end_proven)
         self._service.finish(self._ticket, self.id, record, self.timing)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
-from egress.exchange import AnswerHead, Exchange, ExchangeRecord
+from egress.exchange import AnswerHead, Exchange, ExchangeRecord, NeedSecrets
 from egress.http1 import Framing
 from egress.relay.error_page import ErrorPage
 from egress.rules.decide.policy import Policy
@@ -28,6 +28,8 @@ class ExchangeTiming:
     ended: float = 0.0
     secret_wait: float = 0.0
     """Seconds spent waiting for secrets."""
+    body_wait: float = 0.0
+    """Seconds for which the head was held back, until a first part of the body had been searched."""
     wire: int = -1
     """The upstream connection it went over; -1 where it never left."""
 
@@ -131,6 +133,22 @@ class DownstreamHalf(Protocol):
 
     def hold(self, *, held: bool) -> None:
         """Let no more request body in for now, or go on."""
+        ...
+
+
+class UpstreamSource[Stream](Protocol):
+    """The source of connections and secrets for exchanges."""
+
+    def acquire(self, stream: Stream) -> None:
+        """Find a connection for this exchange, now or later."""
+        ...
+
+    def fetch(self, stream: Stream, policy: Policy, needed: NeedSecrets) -> None:
+        """Ask for the values of secrets."""
+        ...
+
+    def record_written(self, stream: Stream) -> None:
+        """Forget this exchange, which has its record."""
         ...
 
 

@@ -183,6 +183,8 @@ class Relay:
         if self.is_closed:
             return []
         now = self.service.monotonic()
+        for stream in list(self._live):
+            stream.tick(now)
         self._client.tick(now)
         self.upstreams.tick(now)
         if self._ahead and not self._is_due:
@@ -289,7 +291,8 @@ class Relay:
         request = self.service.request_id()
         exchange = Exchange(self.service.policy(), self.identity, self.destination)
         exchange.abort(code)
-        self.service.finish(None, request, exchange.finish(), ExchangeTiming(began=self.service.monotonic()))
+        now = self.service.monotonic()
+        self.service.finish(None, request, exchange.finish(), ExchangeTiming(began=now, ended=now))
         return request
 
     def _end(self, wire: int, order: Close | Reset) -> None:

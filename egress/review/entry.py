@@ -17,8 +17,9 @@ import msgspec
 from egress.audit.chain import MAX_LINE_BYTES
 from egress.audit.fields import MAX_NUMBER, FactMap
 from egress.audit.schema import LINE_KINDS
-from egress.errors import ContentError
+from egress.errors import CODES, FAILED_CODES, NOT_STOPPED_CODES, ContentError
 from egress.review.timestamps import InvalidTimeError, read_moment
+from egress.types import Verdict
 
 OddKind = Literal["half", "huge", "foreign", "corrupt"]
 ODD: Final[dict[OddKind, str]] = {
@@ -84,8 +85,13 @@ class LogEntry:
 
     @property
     def verdict(self) -> str:
-        """`allow`, `deny`, or empty where nothing was decided."""
+        """`allow`, `deny`, `cut`, or empty where nothing was decided."""
         return verdict_of(self.fields)
+
+    @property
+    def is_failed(self) -> bool:
+        """The request was allowed, and its upstream failed."""
+        return self.verdict == Verdict.ALLOW and self.text("code") in FAILED_CODES
 
     @property
     def reason(self) -> str:
@@ -192,15 +198,32 @@ def whole(value: object) -> int:
     return value if isinstance(value, int) and is_whole(value) else 0
 
 
-VERDICTS: Final = ("allow", "deny")
+VERDICTS: Final = tuple(verdict.value for verdict in Verdict)
 
 
 def verdict_of(fields: Mapping[str, object]) -> str:
-    """The verdict of a line. A line that counts refusals means `deny` without saying so."""
+    """The verdict of a line. A line that counts requests has none of its own: its code says it.
+
+    Version 0.1.0 wrote `allow` where Egress had stopped a request after its decision. Such a line is read as
+    this version would have written it; the line itself stays as it is.
+    """
     found = fields.get("verdict")
+    if found == Verdict.ALLOW and is_stopped(fields.get("code")):
+        # An address stood in the line only where the upstream had been dialled.
+        return Verdict.CUT.value if fields.get("address") else Verdict.DENY.value
     if found in VERDICTS:
         return str(found)
-    return "deny" if fields.get("event") == "folded" else ""
+    if fields.get("event") != "folded":
+        return ""
+    return Verdict.ALLOW.value if fields.get("code") == "client.left" else Verdict.DENY.value
+
+
+def is_stopped(code: object) -> bool:
+    """Say whether Egress ends a request for this reason. An unlisted code of a later version is none."""
+    return isinstance(code, str) and code in _STOPPED_CODES
+
+
+_STOPPED_CODES: Final = (CODES.keys() | {"lane.ended"}) - NOT_STOPPED_CODES
 
 
 def requests_of(fields: Mapping[str, object]) -> int:

@@ -19,6 +19,7 @@ from egress.review.line_fields import FIELDS_BY_NAME, LineField
 from egress.review.line_shape import APART, LineShape, named, shape_of, texts_of_shape
 
 _SPOKEN_VERDICTS: Final = {"allowed": "allow", "denied": "deny"}
+_VERDICT_HINT: Final = "write `allow`, `deny` or `cut`"
 _STATUS = re.compile(r"[0-9]{1,3}|[1-9]xx", re.ASCII)
 # Hosts, verdicts and statuses are lower case in a line, methods upper case.
 _LOWER: Final = ("host", "verdict", "status")
@@ -53,7 +54,7 @@ class Filters:
             if name not in FIELDS_BY_NAME:
                 raise FilterError("there is no such filter", f"use one of: {', '.join(FIELDS_BY_NAME)}")
             if name == "verdict" and text not in VERDICTS:
-                raise FilterError("there is no such verdict", "write `allow` or `deny`")
+                raise FilterError("there is no such verdict", _VERDICT_HINT)
             if FIELDS_BY_NAME[name].match == "status" and not _STATUS.fullmatch(text):
                 raise FilterError("this is no status", "write one like `404`, or `5xx` for all of them")
 

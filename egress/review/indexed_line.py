@@ -18,7 +18,7 @@ import msgspec
 from egress.audit.chain import MAX_LINE_BYTES
 from egress.audit.fields import MAX_NUMBER, Injected
 from egress.audit.schema import ExchangeLine
-from egress.review.entry import VERDICTS, LogEntry, parse, texts_of
+from egress.review.entry import VERDICTS, LogEntry, is_stopped, parse, texts_of
 from egress.review.line_fields import INDEXED_FIELDS
 from egress.review.line_shape import LineShape, marked, shape_of
 from egress.review.timestamps import InvalidTimeError, read_moment
@@ -60,7 +60,7 @@ def read(line: bytes) -> IndexedLine:
     """Read a line, given without its end. Raises `NotALineError`."""
     # The quick decoder first; every doubt sends the line to the parser, which judges field by field.
     found = exchange(line)
-    if found is None or found.facts is not msgspec.UNSET or found.verdict not in VERDICTS:
+    if found is None or found.facts is not msgspec.UNSET or not _has_plain_verdict(found):
         return of_entry(parse(line))
     try:
         moment = read_moment(found.time)
@@ -77,6 +77,11 @@ def read(line: bytes) -> IndexedLine:
         id_of(found.connection),
         written(found.path).encode("ascii"),
     )
+
+
+def _has_plain_verdict(found: SealedExchange) -> bool:
+    """Say whether the verdict counts as it stands in the line."""
+    return found.verdict in VERDICTS and not (found.verdict == "allow" and is_stopped(found.code))
 
 
 def exchange(line: bytes) -> SealedExchange | None:

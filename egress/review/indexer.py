@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 from egress.audit import files
 from egress.audit.fields import MAX_NUMBER
+from egress.errors import FAILED_CODES
 from egress.review import histogram
 from egress.review.blocks import Block, Total
 from egress.review.indexed_line import written
@@ -39,8 +40,12 @@ TAIL = 96
 KEPT = 16_384
 
 
-KINDS = "SELECT id, (verdict = 'deny') + 2 * (secret != '') FROM grp"
-"""What `clock` tells apart: denied or not, with a secret or not."""
+_FAILED = ", ".join(f"'{code}'" for code in sorted(FAILED_CODES))
+KINDS = (
+    "SELECT id, (verdict = 'deny') + 2 * (verdict = 'cut')"  # noqa: S608 - codes of our own
+    f" + 3 * (verdict = 'allow' AND code IN ({_FAILED})) + 4 * (secret != '') FROM grp"
+)
+"""The kinds that `clock` tells apart: four ends of a request, each with a secret or without. See `CLOCK`."""
 
 Progress = Callable[[int, int], None]
 """Told how many bytes are done, and of how many."""

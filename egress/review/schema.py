@@ -16,7 +16,7 @@ from egress.errors import UnreadableError
 from egress.review.line_fields import FIELDS_BY_NAME, TOTALS_FIELDS
 
 NAME = "index.sqlite3"
-VERSION = 2
+VERSION = 3
 """Raise it with every change of a table, or of what a column means: older files are made anew."""
 MARK = 0x45475249
 """What the database says it belongs to; `EGRI`."""
@@ -64,7 +64,7 @@ CREATE TABLE hour (file INTEGER NOT NULL, start INTEGER NOT NULL, grp INTEGER NO
 CREATE TABLE day (start INTEGER NOT NULL, grp INTEGER NOT NULL,
   requests INTEGER NOT NULL, up INTEGER NOT NULL, down INTEGER NOT NULL, took BLOB NOT NULL,
   PRIMARY KEY (start, grp)) WITHOUT ROWID;
-CREATE TABLE clock (start INTEGER NOT NULL, grp INTEGER NOT NULL,   -- here one of four: see `filling`
+CREATE TABLE clock (start INTEGER NOT NULL, grp INTEGER NOT NULL,   -- here a kind: see `KINDS` in `indexer`
   requests INTEGER NOT NULL, up INTEGER NOT NULL, down INTEGER NOT NULL, took BLOB NOT NULL,
   PRIMARY KEY (start, grp)) WITHOUT ROWID;
 CREATE VIRTUAL TABLE words USING fts5(text, tokenize='trigram', content='', detail=none);

@@ -12,8 +12,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
+from egress.errors import FAILED_CODES
 from egress.review import histogram
 from egress.review.columns import NumberColumns as Columns
 from egress.review.entry import LogEntry
@@ -23,6 +24,7 @@ from egress.review.line_shape import LineShape, key_of, shape_of, unmarked
 from egress.review.search import EntryReader, IndexedBlock, IndexSearch
 from egress.review.timestamps import DAY, HOUR, SECOND
 from egress.review.totals import TotalsBuilder, TrafficTotals
+from egress.types import Verdict
 
 # A chart has a few hundred pixels, and each step costs a row of the answer.
 MOST_STEPS: Final = 400
@@ -42,18 +44,22 @@ class Stats:
     """How many there are."""
 
 
+RequestEnd = Literal["", "denied", "cut", "failed"]
+_ENDS: Final[tuple[RequestEnd, ...]] = ("", "denied", "cut", "failed")
+
+
 @dataclass(frozen=True, slots=True)
 class TotalsGroup:
     """The key of a total, with the parts that it counts in."""
 
     names: tuple[str, ...]
     """In which parts it counts: one, or each of its secrets."""
-    is_denied: bool
+    end: RequestEnd
     has_secret: bool
 
 
-CLOCK: Final = {-1 - kind: TotalsGroup(("",), bool(kind & 1), bool(kind & 2)) for kind in range(4)}
-"""What `clock` tells apart, as groups."""
+CLOCK: Final = {-1 - kind: TotalsGroup(("",), _ENDS[kind % 4], kind >= 4) for kind in range(8)}
+"""What `clock` tells apart, as groups: the kinds of `indexer.KINDS`."""
 
 
 class TotalsQuery:
@@ -128,14 +134,14 @@ class TotalsQuery:
         """The groups that the filters let through, as far as groups are concerned."""
         where, values = self._filters.of_totals.where()
         rows = self._connection.execute(
-            f"SELECT id, {by}, verdict, secret FROM grp WHERE {where}",  # noqa: S608 - names of our own
+            f"SELECT id, {by}, verdict, code, secret FROM grp WHERE {where}",  # noqa: S608 - our own names
             values,
         )
         # A request with two secrets counts for each of them, so parts may add up to more than the total.
         is_list = FIELDS_BY_NAME[by].match == "member"
         return {
-            key: TotalsGroup(unmarked(name) if is_list else (name,), verdict == "deny", bool(secret))
-            for key, name, verdict, secret in rows
+            key: TotalsGroup(unmarked(name) if is_list else (name,), _end(verdict, code), bool(secret))
+            for key, name, verdict, code, secret in rows
         }
 
     # Sums ---------------------------------------------------------------------------------------
@@ -197,7 +203,7 @@ class TotalsQuery:
             (first, last, *values),
         )
         for group, start, requests, up, down, took in rows:
-            found = TotalsBuilder(requests, 0, 0, up, down)
+            found = TotalsBuilder(requests, up=up, down=down)
             histogram.add(found.took, took)
             yield group, start, found
 
@@ -282,11 +288,26 @@ def _divided(sums: Mapping[int, TotalsBuilder], groups: Mapping[int, TotalsGroup
 def _of(entry: LogEntry) -> TotalsBuilder:
     took = entry.number("total_us")
     counts = {histogram.class_of(took): 1} if took else {}
-    return TotalsBuilder(entry.requests, 0, 0, entry.number("bytes_up"), entry.number("bytes_down"), counts)
+    up, down = entry.number("bytes_up"), entry.number("bytes_down")
+    return TotalsBuilder(entry.requests, up=up, down=down, took=counts)
+
+
+def _end(verdict: str, code: str) -> RequestEnd:
+    match verdict:
+        case Verdict.DENY:
+            return "denied"
+        case Verdict.CUT:
+            return "cut"
+        case Verdict.ALLOW if code in FAILED_CODES:
+            return "failed"
+        case _:
+            return ""
 
 
 def _count(found: TotalsBuilder, group: TotalsGroup) -> None:
-    found.denied = found.requests if group.is_denied else 0
+    found.denied = found.requests if group.end == "denied" else 0
+    found.cut = found.requests if group.end == "cut" else 0
+    found.failed = found.requests if group.end == "failed" else 0
     found.with_secret = found.requests if group.has_secret else 0
 
 

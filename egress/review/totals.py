@@ -1,4 +1,4 @@
-"""Numbers: how many requests, how many denied, how many bytes, how long they took. Pure."""
+"""Numbers: how many requests, how many denied or cut, how many bytes, how long they took. Pure."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ class TrafficTotals:
     requests: int = 0
     """Exchanges, tunnels, refused connections and names, those that were only counted included."""
     denied: int = 0
+    cut: int = 0
+    failed: int = 0
+    """Allowed, and the upstream failed."""
     with_secret: int = 0
     bytes_up: int = 0
     bytes_down: int = 0
@@ -28,6 +31,8 @@ class TotalsBuilder:
 
     requests: int = 0
     denied: int = 0
+    cut: int = 0
+    failed: int = 0
     with_secret: int = 0
     up: int = 0
     down: int = 0
@@ -36,6 +41,8 @@ class TotalsBuilder:
     def add(self, other: TotalsBuilder) -> None:
         self.requests += other.requests
         self.denied += other.denied
+        self.cut += other.cut
+        self.failed += other.failed
         self.with_secret += other.with_secret
         self.up += other.up
         self.down += other.down
@@ -45,4 +52,5 @@ class TotalsBuilder:
 
     def numbers(self) -> TrafficTotals:
         p50, p95 = percentile(self.took, 0.5), percentile(self.took, 0.95)
-        return TrafficTotals(self.requests, self.denied, self.with_secret, self.up, self.down, p50, p95)
+        ends = (self.denied, self.cut, self.failed, self.with_secret)
+        return TrafficTotals(self.requests, *ends, self.up, self.down, p50, p95)

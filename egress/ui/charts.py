@@ -65,15 +65,15 @@ Values = Callable[[TrafficTotals], tuple[int, ...]]
 
 
 def charts(steps: Steps, total: TrafficTotals) -> tuple[Chart, ...]:
-    """Build the charts for requests, denials, bytes and durations over time."""
+    """Build the charts for requests, stopped requests, bytes and durations over time."""
     if not steps:
         return ()
     number, size, took = formatting.number, formatting.size, formatting.duration
     moved = size(total.bytes_up + total.bytes_down)
     median = f"p50 {took(total.p50_us) or '0'}"
     return (
-        _chart("Requests", number(total.requests), steps, ("allow", "deny"), _requests, number),
-        _chart("Denials", number(total.denied), steps, ("deny",), lambda n: (n.denied,), number),
+        _chart("Requests", number(total.requests), steps, ("allow", "deny", "cut"), _requests, number),
+        _chart("Stopped", number(total.denied + total.cut), steps, ("deny", "cut"), _stopped, number),
         _chart("Bytes", moved, steps, ("down", "up"), lambda n: (n.bytes_down, n.bytes_up), size),
         _chart("Latency", median, steps, ("p50", "p95"), _latency, took),
     )
@@ -82,6 +82,7 @@ def charts(steps: Steps, total: TrafficTotals) -> tuple[Chart, ...]:
 MEANINGS = {
     "allow": "allowed",
     "deny": "denied",
+    "cut": "cut",
     "down": "to sandboxes",
     "up": "from sandboxes",
     "p50": "p50",
@@ -90,7 +91,11 @@ MEANINGS = {
 
 
 def _requests(of: TrafficTotals) -> tuple[int, ...]:
-    return of.requests - of.denied, of.denied
+    return of.requests - of.denied - of.cut, of.denied, of.cut
+
+
+def _stopped(of: TrafficTotals) -> tuple[int, ...]:
+    return of.denied, of.cut
 
 
 def _latency(of: TrafficTotals) -> tuple[int, ...]:

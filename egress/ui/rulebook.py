@@ -149,7 +149,7 @@ def _unread(
     for host, numbers in tunnels.items():
         chosen = next(iter(matching_entries(policy, host)), None)
         if chosen is not None and chosen.key in carried:
-            carried[chosen.key].add(TotalsBuilder(numbers.requests, numbers.denied))
+            carried[chosen.key].add(TotalsBuilder(numbers.requests, numbers.denied, numbers.cut))
     return {str(rule.ref): (entry, carried[entry.key].numbers()) for entry in entries for rule in entry.allow}
 
 

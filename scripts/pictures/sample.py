@@ -212,7 +212,7 @@ class _Day:
             "pinned.example.com",
             443,
             "host.allowed",
-            ADDRESS,
+            address=ADDRESS,
             place=place,
             bytes_up=self._some(9_000),
             bytes_down=self._some(80_000),

@@ -14,7 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.audit import ExchangeFacts, Intent, Sink, Ticket, Verification
+from egress.audit import Durations, ExchangeFacts, Intent, Sink, Ticket, Verification
+from egress.audit.facts import microseconds_between
+from egress.proxy.lanes.relay_services import UpstreamRoute, durations
+from egress.relay.ports import ExchangeTiming
 from egress.types import Identity
 from tests.unit.audit.sample import (
     DENIED,
@@ -326,3 +329,44 @@ def test_rotation_changes_no_line(rotate_at: int, tmp_path: Path) -> None:
     told = [line["event"] for line in read(tmp_path / "log") if line["event"] != "rotated"]
     assert told == ["exchange", "refusal", "tunnel", "stopped"]
     assert moment(tmp_path / "log").files.keys() >= {"head", "audit-000001.jsonl"}
+
+
+# Numbers ----------------------------------------------------------------------------------------
+
+
+MOMENTS = st.just(0.0) | st.floats(0, 1e9)
+TIMINGS = st.builds(ExchangeTiming, *(MOMENTS,) * 7, wire=st.sampled_from([-1, 1]))
+MICROSECONDS = st.integers(-(2**61), 2**61)
+DURATIONS = st.builds(Durations, *(MICROSECONDS,) * 6)
+
+
+def negative(value: object) -> list[object]:
+    """Every negative number in a line, however deep."""
+    if isinstance(value, dict | list):
+        return [
+            bad for item in (value.values() if isinstance(value, dict) else value) for bad in negative(item)
+        ]
+    return [value] if isinstance(value, int | float) and value < 0 else []
+
+
+@given(st.lists(TIMINGS | DURATIONS, min_size=1, max_size=6))
+def test_no_line_holds_a_negative_number(given_times: list[ExchangeTiming | Durations]) -> None:
+    """Whatever stages were reached, and whatever the clock did."""
+    with folder() as log:
+        sink = opened(log)
+        for each in given_times:
+            took = each if isinstance(each, Durations) else durations(each, UpstreamRoute())
+            assert isinstance(each, Durations) or took == took.not_negative(), "already where it is made"
+            sink.exchange(sink.begin(OPENING), RECORD, replace(FACTS, durations=took))
+            sink.tunnel(sink.begin(OPENING), replace(TUNNEL, durations=took))
+        sink.close()
+        sound(log)
+        assert [bad for line in read(log) for bad in negative(line)] == []
+
+
+@given(MOMENTS, MOMENTS)
+def test_the_time_between_two_moments_is_never_negative(began: float, ended: float) -> None:
+    took = microseconds_between(began, ended)
+    assert took >= 0
+    if 0 < began <= ended:
+        assert took == int((ended - began) * 1_000_000)

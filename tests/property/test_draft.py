@@ -68,7 +68,7 @@ SECRETS = st.sampled_from(
         [("path", "path")],
     ]
 )
-CODES = st.sampled_from(["observed", "rule.allowed", "upstream.closed"])
+CODES = st.sampled_from(["observed", "rule.allowed", "upstream.closed", "upstream.unresolved"])
 
 
 @st.composite
@@ -97,6 +97,12 @@ def lines(draw: st.DrawFn) -> list[dict[str, object]]:
                 "verdict": "deny",
                 "code": draw(st.sampled_from(["rule.none", "host.unknown", "limit.requests"])),
             }
+        elif draw(st.integers(0, 4)) == 0:
+            # Cut, as this version writes it and as version 0.1.0 did.
+            line |= {
+                "verdict": draw(st.sampled_from(["cut", "allow"])),
+                "code": draw(st.sampled_from(["canary.seen", "limit.response_body", "access.withdrawn"])),
+            }
         found.append(line)
     return found
 
@@ -118,6 +124,9 @@ def test_a_draft_denies_nothing_of_what_it_was_made_from(found: list[dict[str, o
 def test_a_draft_opens_no_host_and_no_method_that_did_not_pass(found: list[dict[str, object]]) -> None:
     made = draft(Traffic.of(found), None, NOW)
     read = [one for line in found if (one := observe(line)) is not None]
+    # Judged by the code alone: whatever its verdict says, a line that tells of a stop is none that passed.
+    whole = {"rule.allowed", "host.allowed", "observed", "upstream.closed"}
+    read = [one for one in read if one.code in whole or not one.passed]
     passed = {(one.host, one.method) for one in read if one.passed and one.kind == "request"}
     hosts = {one.host for one in read if one.passed}
     who = Identity("test")

@@ -23,13 +23,29 @@ from tests.unit.audit.sample import DENIED, FACTS, NAME, OPENING, RECORD, Clock,
 
 WORD = st.sampled_from(["a", "B", "ab.c", "x[y", "é", 'q"', "%_", "\x1b[2J"])
 STEP = st.tuples(
-    st.sampled_from(["exchange", "denied", "name", "event", "junk", "catch up", "later", "back"]), WORD, WORD
+    st.sampled_from(
+        [
+            "exchange",
+            "denied",
+            "cut",
+            "failed",
+            "as before",
+            "name",
+            "event",
+            "junk",
+            "catch up",
+            "later",
+            "back",
+        ]
+    ),
+    WORD,
+    WORD,
 )
 FILTER_FIELDS = st.builds(
     Filters,
     sandbox=st.just("") | WORD,
     host=st.just("") | WORD | st.sampled_from(["*", "a*", "*.c"]),
-    verdict=st.sampled_from(["", "allow", "deny"]),
+    verdict=st.sampled_from(["", "allow", "deny", "cut"]),
     secret=st.sampled_from(["", "", "github", "git"]),
     status=st.sampled_from(["", "", "200", "4xx"]),
     rule=st.sampled_from(["", "", "read", "api.github.com#read"]),
@@ -52,6 +68,12 @@ def do(sink: Sink, clock: Clock, log: Path, step: tuple[str, str, str], number: 
                 RECORD, identity=who, destination=Destination("https", other, 443), path=f"/path/{other}"
             )
             sink.exchange(sink.begin(opening(one, number)), record, facts)
+        case "cut" | "failed" | "as before":
+            code = "upstream.closed" if kind == "failed" else "canary.seen"
+            verdict = Verdict.CUT if kind == "cut" else Verdict.ALLOW
+            record = replace(RECORD, identity=who, path=other, verdict=verdict, code=code)
+            way = replace(FACTS.way, address="192.0.2.10" if other == "a" else "")
+            sink.exchange(sink.begin(opening(one, number)), record, replace(facts, way=way))
         case "denied":
             sink.exchange(None, replace(DENIED, identity=who, path=other), facts)
         case "name":
@@ -120,15 +142,21 @@ def check(index: Index, filters: Filters, right: list[LogEntry]) -> None:
     assert list(index.each(filters)) == right
     stats = index.stats(filters, "host").total
     asked = sum(entry.requests for entry in right)
-    denied = sum(entry.requests for entry in right if entry.verdict == "deny")
+    denied, cut = (
+        sum(entry.requests for entry in right if entry.verdict == verdict) for verdict in ("deny", "cut")
+    )
+    failed = sum(entry.is_failed for entry in right)
     moved = sum(entry.number("bytes_down") for entry in right)
     assert (stats.requests, stats.denied, stats.bytes_down) == (asked, denied, moved), filters
+    assert (stats.cut, stats.failed) == (cut, failed), filters
     assert index.total(filters) == stats, filters
     tables = index.tables(filters, COUNTED_FIELDS, 5)
     assert tables == {by: index.stats(filters, by, 5) for by in COUNTED_FIELDS}
     assert {each.total for each in tables.values()} == {stats}
     over_time = index.over_time(filters)
     assert sum(numbers.requests for _, numbers in over_time) == asked, filters
+    assert sum(numbers.cut for _, numbers in over_time) == cut, filters
+    assert sum(numbers.failed for _, numbers in over_time) == failed, filters
 
 
 @given(FILTER_FIELDS, WORD, WORD, st.sampled_from(list(Verdict)))

@@ -90,7 +90,22 @@ async def test_in_a_body_it_is_cut_off(tmp_path: Path, upstream: RawUpstream) ->
             assert await posted(peer, host, b"a=" + value[:-1]) == 200
         assert codes(stack) == ["canary.seen", "rule.allowed"]
         assert blamed(stack) == ["canaries#decoy", f"{NAME}#host"]
+        assert [line["verdict"] for line in stack.exchanges()] == ["deny", "allow"]
+        assert len(upstream.links) == 1, "the upstream got nothing of the first request, not even its head"
         assert value.decode() not in str(stack.lines())
+
+
+async def test_far_into_a_body_it_is_cut(tmp_path: Path, upstream: RawUpstream) -> None:
+    async with ProxyStack(tmp_path, CERTS, rules(upstream.port)) as stack:
+        value, host = value_in(stack).encode(), f"{NAME}:{upstream.port}"
+        async with await stack.visit(upstream) as peer:
+            assert await posted(peer, host, b"x" * 1_000_000 + value) == 403
+        async with await stack.visit(upstream) as peer:
+            assert await posted(peer, host, b"x" * 1_000_000 + value[:-1]) == 200
+        assert [(line["verdict"], line["code"]) for line in stack.exchanges()] == [
+            ("cut", "canary.seen"),
+            ("allow", "rule.allowed"),
+        ]
 
 
 async def test_it_is_seen_before_the_rules_are_asked(tmp_path: Path, upstream: RawUpstream) -> None:

@@ -16,7 +16,7 @@ from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD, PLAIN, Cell, Style
 from egress.review import LogEntry
 from egress.review.spreadsheet import lines_as_csv
 
-STYLES: dict[str, Style] = {"allow": GOOD, "deny": BAD}
+STYLES: dict[str, Style] = {"allow": GOOD, "deny": BAD, "cut": BAD}
 MAX_TEXT_CHARS = 120
 
 

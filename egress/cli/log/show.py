@@ -11,7 +11,7 @@ from egress.cli import render
 from egress.cli.log import line_format, locations
 from egress.cli.log.id_argument import IdCommand
 from egress.cli.log.stats import duration
-from egress.cli.render import BAD, BOLD, DIM, GOOD, PLAIN, Cell
+from egress.cli.render import BOLD, DIM, PLAIN, Cell
 from egress.errors import ContentError
 
 if TYPE_CHECKING:
@@ -59,6 +59,6 @@ def _show(entry: LogEntry) -> None:
     render.line((entry.event, BOLD), f" {entry.request or entry.text('connection')} at {entry.time}{where}")
     rows: list[list[Cell]] = []
     for stage in build_timeline(entry):
-        style = {"allow": GOOD, "deny": BAD}.get(entry.verdict, PLAIN) if stage.name == "decided" else PLAIN
+        style = line_format.STYLES.get(entry.verdict, PLAIN) if stage.name == "decided" else PLAIN
         rows.append([(stage.name, DIM), (stage.text, style), duration(stage.took_us), (stage.note, DIM)])
     render.table(rows, indent=2)

@@ -11,7 +11,7 @@ import click
 
 from egress.cli import render
 from egress.cli.log import filter_options, line_format, locations
-from egress.cli.render import BAD, BOLD, DIM, PLAIN, Cell
+from egress.cli.render import BAD, BOLD, DIM, DOUBT, PLAIN, Cell
 from egress.review import COUNTED_FIELDS
 from egress.review.spreadsheet import harmless, rows_as_csv
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from egress.review import TrafficTotals
 
 BY = (*COUNTED_FIELDS, "time")
-HEAD = ("requests", "denied", "with secret", "up", "down", "p50", "p95")
+HEAD = ("requests", "denied", "cut", "failed", "with secret", "up", "down", "p50", "p95")
 
 
 @click.command(short_help="Summarise requests, denials, bytes and durations.")
@@ -43,7 +43,8 @@ def stats(
 ) -> int:
     """Summarise the audit log: requests, denials, bytes, durations.
 
-    Durations are p50 and p95 (±6 %).
+    A cut request was stopped after a part of it had been sent. A failed one was allowed, and its upstream
+    failed. Durations are p50 and p95 (±6 %).
 
     \b
     Examples:
@@ -90,7 +91,9 @@ def stats(
 
 def _cells(numbers: TrafficTotals) -> Iterator[Cell]:
     yield f"{numbers.requests}"
-    yield (f"{numbers.denied}", BAD if numbers.denied else PLAIN)
+    for stopped in (numbers.denied, numbers.cut):
+        yield (f"{stopped}", BAD if stopped else PLAIN)
+    yield (f"{numbers.failed}", DOUBT if numbers.failed else PLAIN)
     yield f"{numbers.with_secret}"
     yield _bytes(numbers.bytes_up)
     yield _bytes(numbers.bytes_down)

@@ -1,4 +1,4 @@
-"""Summarise a sandbox's requests: numbers allowed and denied, and secrets used.
+"""Summarise a sandbox's requests: numbers allowed, denied and cut, and secrets used.
 
 Reads only the lines of the log since a mark, so the cost does not depend on the size of the log.
 """
@@ -20,11 +20,12 @@ from egress.cli.sandboxes import fleet_session
 from egress.errors import EgressError
 from egress.fleet import FleetInfo
 from egress.review.entry import LogEntry, NotALineError, parse
+from egress.types import Verdict
 
 _MAX_LOG_BYTES: Final = 64 * 1024 * 1024
 """Bytes of the log that are read; for more, `egress log` is the right tool."""
 _MAX_LINE_BYTES: Final = 1024 * 1024
-_MAX_SHOWN_DENIED: Final = 5
+_MAX_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,11 @@ class TrafficSummary:
     """Totals of the requests of one sandbox."""
 
     allowed: int = 0
+    failed: int = 0
+    """How many of the allowed ones failed at their upstream."""
     denied: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Number by host and code."""
+    cut: Counter[tuple[str, str]] = field(default_factory=Counter)
     used: Counter[str] = field(default_factory=Counter)
     """Number of requests by injected secret."""
     is_whole: bool = True
@@ -50,11 +54,16 @@ class TrafficSummary:
     def add(self, entry: LogEntry) -> None:
         """Count a line."""
         # Folded denials count with their number of requests.
-        if entry.verdict == "deny":
-            self.denied[entry.text("host"), entry.text("code")] += entry.requests
-        elif entry.event in ("exchange", "tunnel"):
-            self.allowed += 1
-            # A secret in two slots of a request counts once.
+        match entry.verdict:
+            case Verdict.DENY:
+                self.denied[entry.text("host"), entry.text("code")] += entry.requests
+            case Verdict.CUT:
+                self.cut[entry.text("host"), entry.text("code")] += 1
+            case Verdict.ALLOW:
+                self.allowed += entry.requests
+                self.failed += entry.is_failed
+        # A secret in two slots of a request counts once. A cut request may have been sent with one.
+        if entry.event in ("exchange", "tunnel"):
             self.used.update(set(entry.secrets))
 
 
@@ -113,21 +122,25 @@ def _entries(since: LogMark, found: TrafficSummary) -> Iterator[LogEntry]:
 
 
 def _say(found: TrafficSummary, sandbox: str, about: FleetInfo) -> None:
-    denied = found.denied.total()
-    total = render.count(found.allowed + denied, "request")
-    render.line(("egress: ", DIM), f"{total}: {found.allowed} allowed, {denied} denied", stderr=True)
-    for (host, code), times in found.denied.most_common(_MAX_SHOWN_DENIED):
-        render.line("  ", ("denied ", BAD), f"{host or '(no host)'}  {code}  {times}x", stderr=True)
-    more = len(found.denied) - _MAX_SHOWN_DENIED
-    if more > 0:
-        render.line(f"  and {more} more", stderr=True)
+    denied, cut = found.denied.total(), found.cut.total()
+    requests = found.allowed + denied + cut
+    total = render.count(requests, "request")
+    failed = f" ({found.failed} failed)" if found.failed else ""
+    ends = f"{found.allowed} allowed{failed}, {denied} denied, {cut} cut"
+    render.line(("egress: ", DIM), f"{total}: {ends}", stderr=True)
+    for word, stopped in (("denied ", found.denied), ("cut ", found.cut)):
+        for (host, code), times in stopped.most_common(_MAX_SHOWN):
+            render.line("  ", (word, BAD), f"{host or '(no host)'}  {code}  {times}x", stderr=True)
+        more = len(stopped) - _MAX_SHOWN
+        if more > 0:
+            render.line(f"  and {more} more", stderr=True)
     if found.used:
         names = ", ".join(f"{name} ({times}x)" for name, times in sorted(found.used.items()))
         render.line(f"  secrets used: {names}", stderr=True)
     if not found.is_whole:
         render.line("  some lines of the log could not be counted", stderr=True)
     # Without requests there is nothing to look up.
-    if found.allowed or denied:
+    if requests:
         where = f" --dir {about.audit}" if about.audit is not None else ""
         render.line(
             "  more: ", (f"egress log query --sandbox {sandbox}{where}", BOLD), stderr=True, whole=True

@@ -56,6 +56,10 @@ class DialError(EgressError):
         self.reason = reason
         """Why: the name of the range, as `egress.address_check` calls it."""
 
+    def log_fields(self) -> dict[str, str]:
+        """Return the facts for the operator."""
+        return {"code": self.code, "address": self.address, "reason": self.reason or self.message}
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectedSocket:

@@ -365,15 +365,9 @@ class InterceptHandler:
             self._lane.guard.run(ServerConnectHook(ServerConnectionHookData(connection, self.client)))
             await self._connected(command, connection, await self._lane.dial(self.admitted))
         except DialError as error:
-            log.info(
-                "upstream.not_dialled",
-                connection=self.admitted.id,
-                host=self.admitted.destination.host,
-                code=error.code,
-                address=error.address,
-                reason=error.reason or error.message,
-            )
-            self._not_opened(command, error.code)
+            to = self.admitted.destination.host
+            log.info("upstream.not_dialled", connection=self.admitted.id, host=to, **error.log_fields())
+            self._not_opened(command, error.code, error.address)
         except asyncio.CancelledError:
             # The connection is no longer needed, or was given up for taking too long.
             self._not_opened(command, "upstream.timeout" if connection in self._late else "internal")
@@ -387,9 +381,14 @@ class InterceptHandler:
         if connection.address != (to.host, to.port) or connection.via is not None:
             raise TypeError("asked to dial something else than the destination")
 
-    def _not_opened(self, command: commands.OpenConnection, code: str) -> None:
+    def _not_opened(self, command: commands.OpenConnection, code: str, refused: str = "") -> None:
+        """Report the failure; the record shows the address that was `refused`."""
         self._opening.pop(command.connection, None)
+        if refused:
+            self._routes[command.connection] = UpstreamRoute(refused)
         self.event(events.OpenConnectionCompleted(command, code))
+        # No connection was made: a change of the rules must not end this one for its address.
+        self._routes.pop(command.connection, None)
 
     async def _connected(
         self, command: commands.OpenConnection, connection: Server, connected: ConnectedSocket

@@ -12,6 +12,7 @@ from egress.audit.facts import (
     ExchangeFacts,
     Intent,
     Ticket,
+    microseconds_between,
 )
 from egress.credentials import NO_PLACEHOLDERS, Canaries, CanaryScan, Placeholders
 from egress.exchange import Exchange, ExchangeRecord, Spend
@@ -185,7 +186,7 @@ class RelayServices:
 
     def _facts(self, request: str, timing: ExchangeTiming) -> ExchangeFacts:
         route = self.routes.get(timing.wire) or self._nowhere
-        facts = ExchangeFacts(self._way(route), request, _durations(timing, route))
+        facts = ExchangeFacts(self._way(route), request, durations(timing, route))
         route.is_told = True
         return facts
 
@@ -212,13 +213,14 @@ def secret_specs(policy: Policy, names: tuple[str, ...]) -> tuple[SecretSpec, ..
     return tuple([policy.secrets[name] for name in names if name in policy.secrets])
 
 
-def _durations(timing: ExchangeTiming, route: UpstreamRoute) -> Durations:
+def durations(timing: ExchangeTiming, route: UpstreamRoute) -> Durations:
+    """Return how long the stages of an exchange took, with those of its connection if it was made for it."""
     fresh = not route.is_told
     return Durations(
         resolve=route.resolve if fresh else 0,
         connect=route.connect if fresh else 0,
         tls=route.tls if fresh else 0,
         secret=int(timing.secret_wait * _MICROSECONDS),
-        first_byte=int((timing.answered - timing.sent) * _MICROSECONDS) if timing.answered else 0,
-        total=int((timing.ended - timing.began) * _MICROSECONDS),
+        first_byte=microseconds_between(timing.sent, timing.answered),
+        total=microseconds_between(timing.began, timing.ended),
     )

@@ -15,7 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from egress.audit.facts import AuditStoppedError, Durations, Intent, RefusalFacts, Ticket, TunnelFacts
+from egress.audit.facts import (
+    AuditStoppedError,
+    Durations,
+    Intent,
+    RefusalFacts,
+    Ticket,
+    TunnelFacts,
+    microseconds_between,
+)
+from egress.errors import NOT_STOPPED_CODES
 from egress.proxy.clock import Clock
 from egress.proxy.lanes.connection import AdmittedConnection, LiveConnections, refusal_facts
 from egress.proxy.lanes.dial import ConnectedSocket, Dialer, DialError
@@ -24,6 +33,7 @@ from egress.proxy.metrics import Metrics
 from egress.rules.decide.decision import decide_host
 from egress.rules.decide.policy import Policy
 from egress.rules.language.hosts import is_address
+from egress.types import Verdict
 
 _ALERT_HEAD: Final = b"\x15\x03\x03\x00\x02\x02"
 _UNRECOGNIZED_NAME_CODE: Final = b"\x70"
@@ -53,7 +63,7 @@ class TunnelEnd:
     address: str
     """The dialled address; with `address.refused` the refused one. May be empty."""
     up: int
-    """Bytes from the client."""
+    """Bytes from the client that were passed on."""
     down: int
     """Bytes from the upstream."""
     resolve_us: int
@@ -166,8 +176,9 @@ class TunnelLane(TunnelCarrier):
         if ticket is None:
             self._refuse(end.admitted, end.code)
         else:
-            self._engine.audit.tunnel(ticket, _tunnel_facts(end))
-            self._metrics.tunnel(end.admitted.decision.entry)
+            facts = _tunnel_facts(end)
+            self._engine.audit.tunnel(ticket, facts)
+            self._metrics.tunnel(end.admitted.decision.entry, facts.verdict, facts.code)
 
     def _refuse(self, admitted: AdmittedConnection, code: str) -> None:
         self._engine.audit.refusal(refusal_facts(admitted, code))
@@ -313,7 +324,7 @@ class TunnelConnection:
             down=self._pipe.upstream.count,
             resolve_us=resolve_us,
             connect_us=connect_us,
-            total_us=int((monotonic - self.admitted.started) * 1_000_000),
+            total_us=microseconds_between(self.admitted.started, monotonic),
             note=self._note,
         )
 
@@ -339,6 +350,13 @@ def _without_delay(transport: asyncio.Transport) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
+def _verdict(end: TunnelEnd) -> Verdict:
+    """Judge how the tunnel ended, as an exchange does."""
+    if not end.code or end.code in NOT_STOPPED_CODES:
+        return Verdict.ALLOW
+    return Verdict.CUT if end.up else Verdict.DENY
+
+
 def _tunnel_facts(end: TunnelEnd) -> TunnelFacts:
     admitted = end.admitted
     to, decision = admitted.destination, admitted.decision
@@ -352,6 +370,7 @@ def _tunnel_facts(end: TunnelEnd) -> TunnelFacts:
         host=to.host,
         port=to.port,
         code=end.code or decision.code,
+        verdict=_verdict(end),
         address=end.address,
         sni=admitted.hello.sni if admitted.hello else "",
         rule=decision.rule,

@@ -13,7 +13,8 @@ from typing import Literal
 
 from egress.address_check import classify_address
 from egress.audit.fields import CUT_MARK
-from egress.errors import CODES
+from egress.errors import CODES, UNREACHED_CODES
+from egress.review.entry import verdict_of
 from egress.types import Scheme, Verdict
 
 ObservationKind = Literal["request", "tunnel", "refusal"]
@@ -53,8 +54,13 @@ class Observation:
 
     @property
     def passed(self) -> bool:
-        """True if allowed."""
+        """True if Egress stopped nothing of it, whether or not the upstream answered."""
         return self.verdict is Verdict.ALLOW
+
+    @property
+    def is_unreached(self) -> bool:
+        """True if it passed, and the upstream was never reached: the host may not exist."""
+        return self.passed and self.code in UNREACHED_CODES
 
     @property
     def is_canary(self) -> bool:
@@ -64,18 +70,18 @@ class Observation:
     @property
     def is_denied_by_rules(self) -> bool:
         """True if the rules denied it, not a limit, an upstream or a handshake."""
-        return not self.passed and (self.code.startswith(_RULES) or self.code in _ALSO_RULES)
+        return self.verdict is Verdict.DENY and (self.code.startswith(_RULES) or self.code in _ALSO_RULES)
 
 
 def observe(fields: Mapping[str, object]) -> Observation | None:
     """Read the fields of a line; None for other events and invalid lines."""
     kind = _KINDS.get(_text(fields, "event"))
     host, port = _text(fields, "host"), fields.get("port")
-    verdict = _text(fields, "verdict")
+    verdict = verdict_of(fields)
     # `type() is int`, because `isinstance` would accept `true`. Only a refused DNS query has no port.
     if kind is None or not host or type(port) is not int or not 0 <= port <= 65535:
         return None
-    if verdict not in ("allow", "deny") or not (port or kind == "refusal"):
+    if not verdict or not (port or kind == "refusal"):
         return None
     # A code that this version does not know becomes empty, so that no free text passes for a code.
     path, code = _text(fields, "path"), _text(fields, "code")

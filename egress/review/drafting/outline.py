@@ -128,6 +128,9 @@ def outline_hosts(
 
 
 def _left_out_reason(one: Observation) -> str:
+    # A name that nobody answers for may be a slip, and whoever registers it later would be allowed.
+    if one.is_unreached:
+        return "the host was never reached"
     if not is_canonical(one.host):
         return "the host has no canonical spelling"
     # A credential must not end up in a file, so a host or method that looks like one is never written.

@@ -53,7 +53,7 @@ class Replay:
 
     same: int = 0
     not_compared: int = 0
-    """Denied by a limit or an error, not by the rules."""
+    """Denied or cut by a limit or an error, not by the rules."""
     allowed: list[VerdictChange] = field(default_factory=list)
     denied: list[VerdictChange] = field(default_factory=list)
     untold: list[VerdictChange] = field(default_factory=list)
@@ -111,7 +111,7 @@ def head_of(one: Observation) -> Head:
 def _compare(
     one: Observation, both: PolicyReadings, now: int, result: Replay, count: int
 ) -> VerdictChange | None:
-    # A limit or an upstream error would deny again under any rules.
+    # A limit or an error of the response would stop it again under any rules.
     if not one.passed and not one.is_denied_by_rules:
         result.not_compared += count
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from egress.errors import CODES
 from egress.review.drafting.observation import Observation
 from egress.rules.decide import paths
+from egress.types import Verdict
 
 _IN_NO_LINE = frozenset({"method.override", "path.override"})
 _CURES = {
@@ -32,7 +33,9 @@ def unfixable_reason(one: Observation) -> str:
             " it, and the sender has read the planted value"
         )
     if one.passed:
-        return f"it was allowed and ended later: {_described(one.code)}" if one.code in CODES else ""
+        return f"it was allowed and failed: {_described(one.code)}" if one.code in CODES else ""
+    if one.verdict is Verdict.CUT:
+        return f"it was allowed and cut later: {_described(one.code)}"
     if not one.is_denied_by_rules:
         return f"no rule denied it, so a rule cannot allow it: {_described(one.code)}"
     if one.code in _IN_NO_LINE or (one.code == "path.ambiguous" and _is_plain(one.path)):

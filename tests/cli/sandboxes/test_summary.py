@@ -56,7 +56,7 @@ def test_only_what_came_since_then_and_of_this_sandbox_counts(log: Path, capsys:
         refusal("c.example.com", sandbox="theirs"),
     )
     assert lines == [
-        "egress: 4 requests: 2 allowed, 2 denied",
+        "egress: 4 requests: 2 allowed, 2 denied, 0 cut",
         "  denied b.example.com  host.unknown  2x",
         "  secrets used: other (1x), token (2x)",
         f"  more: egress log query --sandbox mine --dir {log}",
@@ -64,12 +64,41 @@ def test_only_what_came_since_then_and_of_this_sandbox_counts(log: Path, capsys:
 
 
 def test_a_sandbox_that_asked_for_nothing_needs_one_line(log: Path, capsys: Captured) -> None:
-    assert told(log, capsys) == ["egress: 0 requests: 0 allowed, 0 denied"]
+    assert told(log, capsys) == ["egress: 0 requests: 0 allowed, 0 denied, 0 cut"]
+
+
+def test_a_request_that_was_stopped_later_is_cut_and_not_allowed(log: Path, capsys: Captured) -> None:
+    """Also one that version 0.1.0 recorded as allowed."""
+    seen = line("exchange", sandbox="mine", host="a.example.com", verdict="cut", code="canary.seen")
+    before = line(
+        "exchange",
+        sandbox="mine",
+        host="a.example.com",
+        verdict="allow",
+        code="canary.seen",
+        address="1.1.1.1",
+    )
+    lines = told(log, capsys, exchange("a.example.com"), seen, before)
+    assert lines[:2] == [
+        "egress: 3 requests: 1 allowed, 0 denied, 2 cut",
+        "  cut a.example.com  canary.seen  2x",
+    ]
+
+
+def test_a_request_whose_upstream_failed_is_told_apart(log: Path, capsys: Captured) -> None:
+    failed = line("exchange", sandbox="mine", host="a.test", verdict="allow", code="upstream.unresolved")
+    lines = told(log, capsys, exchange("a.example.com"), failed)
+    assert lines[0] == "egress: 2 requests: 2 allowed (1 failed), 0 denied, 0 cut"
+
+
+def test_a_request_that_the_end_of_the_proxy_lost_has_no_verdict(log: Path, capsys: Captured) -> None:
+    lines = told(log, capsys, line("lost", sandbox="mine", host="a.example.com"))
+    assert lines == ["egress: 0 requests: 0 allowed, 0 denied, 0 cut"]
 
 
 def test_further_files_belong_to_it(log: Path, capsys: Captured) -> None:
     lines = told(log, capsys, refusal("b.example.com"), file="audit-000002.jsonl")
-    assert lines[0] == "egress: 1 request: 0 allowed, 1 denied"
+    assert lines[0] == "egress: 1 request: 0 allowed, 1 denied, 0 cut"
 
 
 def test_of_many_denials_the_most_frequent_are_shown(log: Path, capsys: Captured) -> None:
@@ -81,7 +110,7 @@ def test_of_many_denials_the_most_frequent_are_shown(log: Path, capsys: Captured
 def test_lines_that_are_none_are_told_of(log: Path, capsys: Captured) -> None:
     lines = told(log, capsys, b"what is this\n", refusal("b.example.com"))
     assert "  some lines of the log could not be counted" in lines
-    assert lines[0] == "egress: 1 request: 0 allowed, 1 denied"
+    assert lines[0] == "egress: 1 request: 0 allowed, 1 denied, 0 cut"
 
 
 def test_what_a_sandbox_chose_is_shown_as_text(log: Path, capsys: Captured) -> None:

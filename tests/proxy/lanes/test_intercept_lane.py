@@ -163,7 +163,11 @@ async def test_an_address_is_judged_by_the_rules_of_the_moment_in_which_it_is_di
         response = await peer.get("/echo", f"{NAME}:{upstream.port}")
         assert response.status == (403 if is_changed else 200)
         [record] = stack.exchanges()
-    assert record["code"] == ("address.refused" if is_changed else "rule.allowed")
+    told: tuple[str, str, list[str]] = (
+        ("deny", "address.refused", []) if is_changed else ("allow", "rule.allowed", [])
+    )
+    assert (record["verdict"], record["code"], record["injected"]) == told
+    assert record["address"] == "127.0.0.1", "also the one that was refused"
     assert bool(upstream.links) is not is_changed
 
 

@@ -252,6 +252,28 @@ def test_allowed_exchanges_are_never_folded(tmp_path: Path) -> None:
     assert kinds(tmp_path) == ["exchange"] * 100
 
 
+def test_what_was_stopped_is_counted_by_how_far_it_had_got(tmp_path: Path) -> None:
+    sink = opened(tmp_path)
+    cut, denied = replace(RECORD, verdict=Verdict.CUT), replace(RECORD, verdict=Verdict.DENY)
+    for record in (RECORD, cut, denied, cut):
+        sink.exchange(sink.begin(OPENING), record, FACTS)
+    for verdict in Verdict:
+        sink.tunnel(sink.begin(OPENING), replace(TUNNEL, verdict=verdict))
+    assert (sink.tally.exchanges, sink.tally.tunnels, sink.tally.refused, sink.tally.cut) == (4, 3, 2, 3)
+    sink.close()
+    verdicts = ["allow", "cut", "deny", "cut", "allow", "deny", "cut"]
+    assert [line["verdict"] for line in read(tmp_path)] == verdicts
+
+
+def test_requests_that_were_given_up_before_they_were_sent_are_folded_too(tmp_path: Path) -> None:
+    """A sandbox can begin and leave without end: its lines must stay few."""
+    sink = opened(tmp_path)
+    for _ in range(MAX_SINGLE_REFUSALS + 30):
+        sink.exchange(None, replace(RECORD, code="client.left", injected=()), FACTS)
+    sink.close()
+    assert kinds(tmp_path) == ["exchange"] * MAX_SINGLE_REFUSALS + ["folded"]
+
+
 def test_what_is_being_folded_is_written_at_the_end(tmp_path: Path) -> None:
     sink = opened(tmp_path)
     for _ in range(MAX_SINGLE_REFUSALS + 3):

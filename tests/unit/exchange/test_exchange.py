@@ -148,8 +148,8 @@ def assert_dead(one: Exchange) -> None:
 def test_a_record_comes_once_out_of_every_stage(stage: str) -> None:
     one = STAGES[stage]()
     record = one.finish()
-    went_out = stage in ("sent", "body", "frames", "ended", "broken")
-    assert record.verdict is (Verdict.ALLOW if went_out else Verdict.DENY)
+    cut = Verdict.CUT if stage in ("sent", "body", "frames", "broken") else Verdict.DENY
+    assert record.verdict is (Verdict.ALLOW if stage == "ended" else cut)
     assert record.code == {"ended": "rule.allowed", "refused": "rule.denied"}.get(
         stage, "internal" if stage in ("head", "broken") else LANE_ENDED_CODE
     )
@@ -171,7 +171,30 @@ def test_a_lane_can_say_why_it_stopped(stage: str) -> None:
     record = one.finish()
     assert record.code == "client.left"
     assert record.status == (200 if stage == "body" else 101 if stage == "frames" else 0)
-    assert record.verdict is (Verdict.DENY if stage in ("head", "secrets") else Verdict.ALLOW)
+    assert record.verdict is (Verdict.DENY if stage == "head" else Verdict.ALLOW)
+
+
+@pytest.mark.parametrize("code", sorted({*CODES, "client.left", LANE_ENDED_CODE, "of.tomorrow"}))
+@pytest.mark.parametrize("stage", ["sent", "body", "frames"])
+def test_an_end_is_allowed_only_where_a_peer_failed(stage: str, code: str) -> None:
+    """Every other reason is an act of Egress, those that nobody has thought of included."""
+    of_peers = {
+        *("upstream.unresolved", "upstream.unreachable", "upstream.timeout", "upstream.closed"),
+        "client.left",
+    }
+    for was_sent, stopped in ((True, Verdict.CUT), (False, Verdict.DENY)):
+        one = STAGES[stage]()
+        one.abort(code)
+        record = one.finish(sent=was_sent)
+        assert record.verdict is (Verdict.ALLOW if code in of_peers else stopped)
+        assert record.code == code
+
+
+@pytest.mark.parametrize("code", ["canary.seen", "upstream.unreachable"])
+def test_nothing_is_cut_or_failed_before_the_head_was_handed_out(code: str) -> None:
+    one = at_head()
+    one.abort(code)
+    assert one.finish(sent=True).verdict is Verdict.DENY
 
 
 def test_a_lane_that_says_nothing_is_recorded_as_such() -> None:
@@ -588,7 +611,7 @@ def test_a_request_body_is_counted() -> None:
     assert one.request_data(b"x") == CutExchange("limit.request_body")
     record = one.finish()
     assert (record.code, record.status, record.bytes_up) == ("limit.request_body", 413, 10)
-    assert record.verdict is Verdict.ALLOW
+    assert record.verdict is Verdict.CUT
 
 
 def test_a_stated_request_body_is_held_to_the_limit_before_anything_is_sent() -> None:

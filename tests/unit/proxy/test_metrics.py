@@ -82,6 +82,32 @@ def test_an_allowed_request_that_was_cut_is_no_refusal(metrics: Metrics) -> None
     assert counted(metrics, "refusals_total") == []
 
 
+def test_what_was_cut_and_what_failed_are_counted_by_code(metrics: Metrics) -> None:
+    cut = replace(RECORD, verdict=Verdict.CUT, code="canary.seen")
+    metrics.exchange(KEY, cut, TIMING, 0)
+    metrics.tunnel(KEY, Verdict.CUT, "access.withdrawn")
+    metrics.tunnel(KEY, Verdict.DENY, "address.refused")
+    metrics.tunnel(KEY, Verdict.ALLOW, "upstream.unreachable")
+    metrics.exchange(KEY, replace(RECORD, code="upstream.closed"), TIMING, 0)
+    metrics.exchange(KEY, replace(RECORD, code="client.left"), TIMING, 0)
+    assert counted(metrics, "cuts_total") == [({"code": "access.withdrawn"}, 1), ({"code": "canary.seen"}, 1)]
+    assert counted(metrics, "failures_total") == [
+        ({"code": "upstream.closed"}, 1),
+        ({"code": "upstream.unreachable"}, 1),
+    ]
+    assert counted(metrics, "refusals_total") == [({"code": "address.refused"}, 1)]
+    assert counted(metrics, "tunnels_total") == [({"entry": KEY}, 2)]
+    assert ({"verdict": "cut", "entry": KEY, "rule": "api.github.com#read"}, 1) in counted(
+        metrics, "requests_total"
+    )
+
+
+def test_the_wait_for_a_body_is_no_time_that_the_proxy_added(metrics: Metrics) -> None:
+    metrics.exchange(KEY, RECORD, replace(TIMING, body_wait=TIMING.sent - TIMING.began), 0)
+    ((_, added),) = counted(metrics, "added_seconds_sum")
+    assert added == 0
+
+
 def test_a_code_that_is_not_listed_is_no_label(metrics: Metrics) -> None:
     metrics.refused("made.up")
     metrics.refused("made.up.too")
@@ -245,6 +271,8 @@ def test_every_metric_is_documented(metrics: Metrics) -> None:
     metrics.exchange(KEY, RECORD, TIMING, 0)
     metrics.refused("host.unknown")
     metrics.tunnel(KEY)
+    metrics.tunnel(KEY, Verdict.CUT, "access.withdrawn")
+    metrics.tunnel(KEY, Verdict.ALLOW, "upstream.closed")
     now = replace(
         standing(),
         reloads={"x": 1},
@@ -256,6 +284,6 @@ def test_every_metric_is_documented(metrics: Metrics) -> None:
     )
     lines = metrics.text(now).splitlines()
     names = [line.split(" ")[2] for line in lines if line.startswith("# TYPE")]
-    assert len(names) == 22
+    assert len(names) == 24
     guide = GUIDE.read_text(encoding="utf-8")
     assert [name for name in names if f"`{name}`" not in guide] == []

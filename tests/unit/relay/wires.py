@@ -161,6 +161,8 @@ class Desk:
     def finish(
         self, ticket: object | None, request: str, record: ExchangeRecord, timing: ExchangeTiming
     ) -> None:
+        assert 0 < timing.began <= timing.ended, "an exchange that is recorded has ended"
+        assert not timing.answered or timing.began <= timing.sent <= timing.answered <= timing.ended
         self.recorded.append(request)
         self.records.append(record)
         self.timings.append(timing)

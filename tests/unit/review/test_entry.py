@@ -38,6 +38,47 @@ def test_every_line_that_a_proxy_writes_is_one(tmp_path: Path) -> None:
     assert sum(entry.requests for entry in entries) == 7
 
 
+@pytest.mark.parametrize(
+    ("verdict", "code", "address", "read"),
+    [
+        ("cut", "canary.seen", "192.0.2.1", "cut"),
+        ("allow", "rule.allowed", "192.0.2.1", "allow"),
+        ("allow", "upstream.closed", "192.0.2.1", "allow"),
+        ("allow", "upstream.unresolved", None, "allow"),
+        ("allow", "client.left", None, "allow"),
+        ("allow", "of.tomorrow", None, "allow"),
+        ("allow", "canary.seen", "192.0.2.1", "cut"),
+        ("allow", "canary.seen", None, "deny"),
+        ("allow", "address.refused", None, "deny"),
+        ("allow", "upstream.tls", "192.0.2.1", "cut"),
+        ("allow", "lane.ended", "192.0.2.1", "cut"),
+        ("allow", ["canary.seen"], None, "allow"),
+        ("deny", "canary.seen", "192.0.2.1", "deny"),
+        ("maybe", "canary.seen", None, ""),
+    ],
+)
+def test_what_version_0_1_0_called_allowed_is_read_as_what_it_was(
+    verdict: str, code: object, address: str | None, read: str
+) -> None:
+    """The line stays as it is."""
+    raw = line(verdict=verdict, code=code, address=address)
+    entry = parse(raw)
+    assert entry.verdict == read
+    assert (entry.fields["verdict"], entry.raw) == (verdict, raw)
+
+
+def test_what_was_only_counted_was_denied_unless_the_client_had_left() -> None:
+    assert parse(line(event="folded", code="host.unknown", count=7)).verdict == "deny"
+    assert parse(line(event="folded", code="upstream.unreachable", count=7)).verdict == "deny"
+    assert parse(line(event="folded", code="client.left", count=7)).verdict == "allow"
+
+
+def test_an_allowed_request_can_have_failed() -> None:
+    assert parse(line(verdict="allow", code="upstream.unreachable")).is_failed
+    for verdict, code in (("allow", "rule.allowed"), ("allow", "client.left"), ("deny", "upstream.closed")):
+        assert not parse(line(verdict=verdict, code=code)).is_failed
+
+
 def test_a_field_of_another_type_is_as_if_it_were_not_there() -> None:
     entry = parse(
         line(host=["x"], status="200", bytes_up=-1, bytes_down=True, observed="true", injected=[7, {}])

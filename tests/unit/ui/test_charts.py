@@ -12,7 +12,7 @@ STEPS = ((START, BUSY), (START + MINUTE, TrafficTotals()), (START + 2 * MINUTE, 
 
 
 def test_there_is_a_chart_of_each_kind() -> None:
-    assert [chart.name for chart in charts(STEPS, BUSY)] == ["Requests", "Denials", "Bytes", "Latency"]
+    assert [chart.name for chart in charts(STEPS, BUSY)] == ["Requests", "Stopped", "Bytes", "Latency"]
     assert charts((), TrafficTotals()) == ()
 
 
@@ -42,7 +42,7 @@ def test_what_is_there_is_seen_however_little_it_is() -> None:
 def test_a_column_leads_to_its_lines() -> None:
     column = charts(STEPS, BUSY)[0].columns[0]
     assert (column.since, column.until) == ("2026-03-01T09:30:00Z", "2026-03-01T09:31:00Z")
-    assert column.title == "2026-03-01 09:30 UTC: 6 allowed, 4 denied"
+    assert column.title == "2026-03-01 09:30 UTC: 6 allowed, 4 denied, 0 cut"
 
 
 def test_latency_says_both_as_they_are() -> None:

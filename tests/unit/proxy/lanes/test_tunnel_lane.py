@@ -6,6 +6,8 @@ import asyncio
 import socket
 from dataclasses import dataclass, field
 
+import pytest
+
 from egress.address_check import OwnNetworks
 from egress.audit.facts import AuditStoppedError, Intent, RefusalFacts, Ticket
 from egress.audit.facts import TunnelFacts as Line
@@ -15,10 +17,11 @@ from egress.proxy.lanes.connection import AdmittedConnection, LiveConnections
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.lanes.resolve import SystemResolver
 from egress.proxy.lanes.tunnel_lane import TunnelEnd, TunnelLane, TunnelTimeouts
+from egress.proxy.metrics import Metrics
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.decision import decide_host
 from egress.tls.client_hello import ClientHello
-from egress.types import Identity
+from egress.types import Identity, Verdict
 
 HOST = "pinned.example.com"
 FOUND = load([RuleText("hosts.yaml", f"version: 1\nhosts:\n  {HOST}: {{intercept: never}}\n")]).policy
@@ -102,6 +105,7 @@ async def test_a_tunnel_that_dials_has_a_ticket_and_one_line() -> None:
     ((ticket, line),) = engine.audit.tunnels
     assert ticket is not None
     assert (line.code, line.request, line.sni) == ("upstream.unresolved", opening.request, HOST)
+    assert line.verdict is Verdict.ALLOW, "it failed, and Egress did not stop it"
     assert engine.audit.refusals == []
 
 
@@ -129,3 +133,27 @@ def test_a_tunnel_that_came_to_its_own_end_says_why_it_was_allowed() -> None:
     assert line.code == "host.allowed"
     assert (line.bytes_up, line.bytes_down, line.address) == (10, 20, "192.0.2.1")
     assert (line.durations.resolve, line.durations.connect, line.durations.total) == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("code", "up", "verdict"),
+    [
+        ("", 0, Verdict.ALLOW),
+        ("", 10, Verdict.ALLOW),
+        ("upstream.unreachable", 0, Verdict.ALLOW),
+        ("address.refused", 0, Verdict.DENY),
+        ("access.withdrawn", 0, Verdict.DENY),
+        ("access.withdrawn", 10, Verdict.CUT),
+        ("internal", 10, Verdict.CUT),
+        ("proxy.stopping", 10, Verdict.CUT),
+    ],
+)
+def test_a_tunnel_that_egress_ended_is_denied_or_cut(code: str, up: int, verdict: Verdict) -> None:
+    engine, metrics = Engine(), Metrics()
+    lane = TunnelLane(engine, TunnelTimeouts(), metrics)
+    lane._tickets["c1"] = Ticket(7)
+    lane._record(TunnelEnd(admitted(HELLO), code, "proxy", "10.0.0.7", up, 0, 1, 2, 3, ""))
+    ((_, line),) = engine.audit.tunnels
+    assert (line.verdict, line.address) == (verdict, "10.0.0.7")
+    assert line.code == (code or "host.allowed")
+    assert sum(metrics._tunnels.values()) == (verdict is not Verdict.DENY)

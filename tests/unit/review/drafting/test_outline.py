@@ -39,6 +39,22 @@ def test_what_was_denied_is_not_in_it() -> None:
     assert made(denied("rule.none")) == ([], [])
 
 
+def test_what_was_cut_is_not_in_it_either() -> None:
+    """Also where version 0.1.0 called it allowed."""
+    assert made(exchange(verdict="cut", code="canary.seen")) == ([], [])
+    assert made(exchange(code="canary.seen")) == ([], [])
+    assert made(exchange(code="address.refused", address=None)) == ([], [])
+
+
+def test_a_host_that_was_never_reached_is_left_out_with_its_reason() -> None:
+    """Whoever registers the name later would be allowed."""
+    hosts, left_out = made(exchange(code="upstream.unresolved"), exchange(code="upstream.unreachable"))
+    assert hosts == []
+    assert [(one.reason, one.count) for one in left_out] == [("the host was never reached", 1)] * 2
+    _, left_out = made(exchange(code="upstream.closed"))
+    assert not left_out
+
+
 def test_paths_with_and_without_a_secret_are_kept_apart() -> None:
     with_one = [exchange(path=f"/u/{number}", injected=GITHUB) for number in range(4)]
     (outline,), _ = made(*with_one, exchange(path="/open"))

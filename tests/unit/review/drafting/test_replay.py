@@ -37,6 +37,10 @@ def test_newly_denied_and_newly_allowed_are_grouped_with_an_example() -> None:
 def test_what_the_rules_did_not_decide_is_not_compared() -> None:
     found = replayed("  api.example.com: {}\n", denied("limit.requests"), denied("upstream.timeout"))
     assert found == Replay(not_compared=2)
+    cut = exchange(verdict="cut", code="canary.seen")
+    assert replayed("  b.example.com: {}\n", cut, exchange(code="limit.response_body")) == Replay(
+        not_compared=2
+    )
 
 
 def test_rules_that_look_inside_cannot_be_told() -> None:

@@ -180,7 +180,8 @@ def test_a_canary_in_a_body_that_was_under_way_is_said_too() -> None:
 
 
 def test_what_was_let_through_and_then_ended_is_said() -> None:
-    assert asked(exchange(code="limit.response_body")).refusal.startswith("it was allowed and ended later")
+    assert asked(exchange(code="limit.response_body")).refusal.startswith("it was allowed and cut later")
+    assert asked(exchange(code="upstream.closed")).refusal.startswith("it was allowed and failed")
 
 
 def test_what_the_operator_can_do_is_said() -> None:

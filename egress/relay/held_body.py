@@ -1,0 +1,64 @@
+"""The part of a request body that comes before the head of the request has left. Pure.
+
+Where planted values are searched for, the head of a request waits until a first part of the body has come and
+was searched: a value in it is found before anything is sent. The part is bounded in bytes, or in time where
+the length of the body is not known. Bytes that come while a connection is made are kept in the same place.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from egress.http1 import Body, Framing
+
+MAX_SEARCHED_BYTES: Final = 64 * 1024
+"""Bytes of a body of known length that are searched before the head leaves. A value further on cuts the
+exchange: the part of the request before it has been sent by then."""
+MAX_SEARCH_SECONDS: Final = 1.0
+"""How long a head waits for the first piece of a body of unknown length. Its client may wait for the answer
+before it sends anything."""
+
+
+class HeldBody:
+    """Bytes of a body in the order in which they came, and how many of them the head waits for."""
+
+    __slots__ = ("_began", "_has_length", "_missing", "_pieces")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._missing = 0
+        self._has_length = False
+        self._began = 0.0
+
+    @property
+    def is_awaited(self) -> bool:
+        """The head waits for more of the body."""
+        return self._missing > 0
+
+    def wait(self, framing: Framing, now: float) -> None:
+        """Let the head wait for the first part of this body, less what has come of it."""
+        self._has_length = framing.body is Body.LENGTH
+        wanted = min(framing.length, MAX_SEARCHED_BYTES) if self._has_length else 1
+        self._missing = max(0, wanted - sum(map(len, self._pieces)))
+        self._began = now
+
+    def keep(self, data: bytes) -> bool:
+        """Keep a piece; return whether the head has waited for it, and waits no more."""
+        was_awaited = self.is_awaited
+        self._pieces.append(data)
+        self._missing = max(0, self._missing - len(data))
+        return was_awaited and not self.is_awaited
+
+    def is_overdue(self, now: float) -> bool:
+        """Say whether the head has waited as long as it may. A body of known length is sure to come."""
+        return self.is_awaited and not self._has_length and now - self._began >= MAX_SEARCH_SECONDS
+
+    def end_wait(self, now: float) -> float:
+        """Let the head wait no longer; return for how long it has waited."""
+        self._missing = 0
+        return now - self._began if self._began else 0.0
+
+    def take(self) -> list[bytes]:
+        """Return the pieces, and keep them no longer."""
+        pieces, self._pieces = self._pieces, []
+        return pieces
