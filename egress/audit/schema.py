@@ -216,7 +216,8 @@ class RefusalLine(LogLine, tag="refusal"):
 
     The name server also writes `protocol.refused` for messages that it does not serve, such as answers, zone
     transfers and updates, and `request.malformed` for bytes that are not DNS. A connection that is opened and
-    closed without a byte has no line, at the name server as at every other port.
+    closed without a byte has no line, at the name server as at every other port. Neither has a client that
+    hung up before the user behind it was looked up.
     """
 
     examples: ClassVar[dict[str, object]] = {

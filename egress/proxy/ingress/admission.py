@@ -20,7 +20,7 @@ from typing import Final
 
 from egress.exchange import Destination
 from egress.proxy.ingress import requested_destination
-from egress.proxy.ingress.authentication import PasswordGuard, is_expected_owner
+from egress.proxy.ingress.authentication import PasswordGuard, PeerOwner, owner_of_peer
 from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection, RequestedDestination
 from egress.proxy.ingress.ports import IngressEngine, Lanes
 from egress.proxy.lanes.connection import AdmittedConnection
@@ -47,9 +47,11 @@ class ConnectionAdmission:
         `entering` is called when the door lets go of it.
         """
         # Checked before a byte is read: a process of another user must not learn anything.
-        if pending.listener.sandbox not in self._engine.sandboxes or not is_expected_owner(
-            pending.listener, sock
-        ):
+        owner = owner_of_peer(pending.listener, sock)
+        if owner is PeerOwner.GONE:
+            # A client that is gone has asked for nothing, and its user cannot be looked up any more.
+            return None
+        if pending.listener.sandbox not in self._engine.sandboxes or owner is PeerOwner.FOREIGN:
             # The client has sent no byte yet, but a client of a proxy will read HTTP.
             pending.speaks = "http" if pending.listener.kind == "proxy" else ""
             return IngressRefusal("proxy.identity")

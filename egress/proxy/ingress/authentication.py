@@ -10,6 +10,7 @@ import hmac
 import socket
 from base64 import b64decode
 from binascii import Error as Base64Error
+from enum import Enum
 from typing import Final
 
 from egress.http1 import RequestHead
@@ -20,19 +21,44 @@ from egress.proxy.ingress.pending_connection import IngressRefusal
 
 _BASIC_SCHEME: Final = "basic "
 _PASSWORD_FIELD: Final = "proxy-authorization"
+_ESTABLISHED_STATE: Final = 1
 
 
-def is_expected_owner(listener: Listener, sock: socket.socket) -> bool:
+class PeerOwner(Enum):
+    """The user that owns the other end of a connection."""
+
+    EXPECTED = "expected"
+    """The user that the listener serves, or it serves whoever reaches it."""
+    FOREIGN = "foreign"
+    """Another user, or one that cannot be told."""
+    GONE = "gone"
+    """Nobody any more: the client hung up before it was looked at."""
+
+
+def owner_of_peer(listener: Listener, sock: socket.socket) -> PeerOwner:
     """Tell whether the user that owns the other end is the user this listener serves."""
     if listener.authentication != "owner-uid":
-        return True
+        return PeerOwner.EXPECTED
     try:
         peer, local = sock.getpeername(), sock.getsockname()
     except OSError:
-        return False
+        return PeerOwner.GONE
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return PeerOwner.FOREIGN
+    owner = owner_of(peer[:2], local[:2])
+    # A client that has ended only its own direction still has an owner, and is judged by it.
+    if owner is None and _has_hung_up(sock):
+        return PeerOwner.GONE
+    return PeerOwner.EXPECTED if owner == listener.owner else PeerOwner.FOREIGN
+
+
+def _has_hung_up(sock: socket.socket) -> bool:
+    """Tell whether the peer has closed the connection, as far as the kernel has heard."""
+    try:
+        # The first byte of the answer is the state of the connection.
+        return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _ESTABLISHED_STATE
+    except OSError:
         return False
-    return owner_of(peer[:2], local[:2]) == listener.owner
 
 
 class PasswordGuard:

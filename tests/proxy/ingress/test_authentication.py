@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from egress.proxy.ingress.authentication import is_expected_owner
+from egress.proxy.ingress import authentication
+from egress.proxy.ingress.authentication import PeerOwner, owner_of_peer
 from egress.proxy.ingress.listener import Listener, listen, password_digest
 from tests.unit.proxy.hellos import real
 from tests.unit.proxy.ingress_fixture import QUICK, IngressFixture, code, connect, status
@@ -42,11 +43,54 @@ def test_only_the_owner_of_the_listener_is_served() -> None:
         with server:
             ours = Listener("x", "proxy", "box", sock, "owner-uid")
             assert ours.owner == os.geteuid()
-            assert is_expected_owner(ours, server)
-            assert not is_expected_owner(replace(ours, owner=os.geteuid() + 1), server)
-            assert is_expected_owner(replace(ours, owner=os.geteuid() + 1, authentication="network"), server)
+            other = replace(ours, owner=os.geteuid() + 1)
+            assert owner_of_peer(ours, server) is PeerOwner.EXPECTED
+            assert owner_of_peer(other, server) is PeerOwner.FOREIGN
+            assert owner_of_peer(replace(other, authentication="network"), server) is PeerOwner.EXPECTED
+            client.shutdown(socket.SHUT_WR)
+            assert owner_of_peer(other, server) is PeerOwner.FOREIGN, "it only sends no more"
             client.close()
-            assert not is_expected_owner(ours, server)
+            assert owner_of_peer(ours, server) is owner_of_peer(other, server) is PeerOwner.GONE
+
+
+def test_a_client_whose_connection_was_reset_is_gone() -> None:
+    with listen("127.0.0.1", 0) as sock, socket.create_connection(sock.getsockname()) as client:
+        sock.settimeout(None)
+        server, _ = sock.accept()
+        with server:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            client.close()
+            ours = Listener("x", "proxy", "box", sock, "owner-uid")
+            assert owner_of_peer(ours, server) is PeerOwner.GONE
+
+
+def test_a_client_that_nobody_can_tell_of_is_foreign_while_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one in another network of the same machine, of which the kernel says nothing here."""
+    monkeypatch.setattr(authentication, "owner_of", lambda *_: None)
+    with listen("127.0.0.1", 0) as sock, socket.create_connection(sock.getsockname()):
+        sock.settimeout(None)
+        server, _ = sock.accept()
+        with server:
+            ours = Listener("x", "proxy", "box", sock, "owner-uid")
+            assert owner_of_peer(ours, server) is PeerOwner.FOREIGN
+
+
+@pytest.mark.parametrize("sent", [b"", connect(f"{API}:443")])
+async def test_a_client_that_hung_up_before_it_was_looked_at_is_in_no_line(
+    step: IngressFixture, sent: bytes
+) -> None:
+    """It would read as an attack by another user, since nobody owns its end any more."""
+    with listen("127.0.0.1", 0) as sock:
+        with socket.create_connection(sock.getsockname()) as client:
+            sock.settimeout(None)
+            server, _ = sock.accept()
+            server.settimeout(0)
+            client.sendall(sent)
+        await step.door.take(Listener("x", "proxy", "box", sock, "owner-uid"), server)
+    assert step.codes == []
+    assert step.arrivals == []
 
 
 async def test_a_peer_without_an_address_is_nobody(step: IngressFixture) -> None:
