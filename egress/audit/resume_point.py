@@ -3,7 +3,8 @@
 A start reads the checkpoint (`head`) and the end of the newest file, never the whole log, and changes nothing
 here. Four cases:
 
-* the log ends where the checkpoint says: continue;
+* the log ends where the checkpoint says, or where it announced: continue, and confirm it at once, so that
+  these lines cannot be cut from then on;
 * the checkpoint announced more lines than exist, and every confirmed line exists: the process was killed
   during a write. Complete lines stay lines, the rest stays as a fragment, and a gap `killed` follows in the
   same file;

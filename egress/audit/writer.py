@@ -87,6 +87,10 @@ class Writer:
         self._offset = found.offset
         # The head first: a log without lines is then one that has a head and says so.
         self._head = CheckpointFile(directory, keys.head, found.end, is_fresh=found.is_fresh)
+        # A kill between the lines and the head leaves the head behind: a start that wrote nothing would leave
+        # these lines open to be cut. Where there is a gap, its line comes first, and confirms them.
+        if found.gap is None:
+            self._head.commit(found.end)
         self._descriptor = files.open_to_append(directory, found.end.file)
         self._lines: list[bytes] = []
         self._owners: list[tuple[str, int]] = []

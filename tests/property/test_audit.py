@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.audit import Durations, ExchangeFacts, Intent, Sink, Ticket, Verification
+from egress.audit import Durations, ExchangeFacts, Intent, Sink, Ticket, Verification, checkpoint
+from egress.audit.chain import Keys
 from egress.audit.facts import microseconds_between
 from egress.proxy.lanes.relay_services import UpstreamRoute, durations
 from egress.relay.ports import ExchangeTiming
@@ -22,6 +24,7 @@ from egress.types import Identity
 from tests.unit.audit.sample import (
     DENIED,
     FACTS,
+    KEY,
     NAME,
     OPENING,
     RECORD,
@@ -277,6 +280,31 @@ def test_one_change_after_a_kill_and_a_start_is_found(
         sound(log)
         if done := changed(log, change, data):
             assert is_found(log), (done[0].name, change)
+
+
+@given(STEPS, st.data())
+def test_no_line_can_be_cut_after_a_start_that_wrote_nothing(steps: list[str], data: st.DataObject) -> None:
+    """Also where the kill came between the lines and the head, and the next start had nothing to say."""
+    with folder() as log:
+        # Without open tickets and loose refusals a start has nothing to report.
+        doing = play(log, ["event", "flush", *(step for step in steps if step in ("exchange", "tunnel"))])
+        doing.do("exchange")
+        # The last moments: all lines are there, and the head may not say so yet.
+        found = moments(log, doing.sink.flush, every=1 << 20)
+        abandon(doing.sink)
+        data.draw(st.sampled_from(found)).put(log)
+        for _ in range(data.draw(st.integers(1, 2))):
+            opened(log, in_flight=64).close()
+        file = files(log)[-1]
+        size = file.stat().st_size
+        sound(log)
+        known = checkpoint.decode((log / checkpoint.FILE_NAME).read_bytes(), Keys.of(KEY).head)
+        assert known is not None
+        assert known.written == known.intended
+        os.truncate(file, data.draw(st.integers(0, size - 1)))
+        assert not check(log).is_sound
+        opened(log, in_flight=64).close()
+        assert not check(log).is_sound, "and it stays found"
 
 
 # Lines ------------------------------------------------------------------------------------------
