@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Final
 
-from msgspec import UNSET, Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from egress.audit.fields import (
     MAX_PATH,
@@ -332,12 +332,18 @@ class ReloadRefused(LogLine, tag="reload.refused"):
 
 
 class Killed(LogLine, tag="killed"):
-    """The operator revoked access. Open connections that it covers were closed; each has its own line."""
+    """The operator revoked access. Open connections that it covers were closed; each has its own line.
+
+    A start has such a line for each revocation that was kept from before.
+    """
 
     kind: Annotated[Reason | None, about("`sandbox`, `host` or `secret`.", "host")] = None
     name: Annotated[Reason | None, about("The name of it.", "api.github.com")] = None
     connections: Annotated[Count | None, about("How many connections were closed for it.", 2)] = None
     policy: PolicyInForce = None
+    kept: Annotated[
+        bool | UnsetType, about("`true` where it holds after a restart as well; left out otherwise.", UNSET)
+    ] = UNSET
 
 
 class KillUndone(LogLine, tag="kill.undone"):

@@ -17,11 +17,6 @@ _AFTER = {
     "host": "no sandbox can connect to it",
     "secret": "it is not injected",
 }
-_UNTIL = {
-    "sandbox": "`egress kill --undo` or a restart",
-    "host": "`egress kill --undo` or a restart",
-    "secret": "`egress kill --undo`, a reload you ask for, or a restart",
-}
 
 
 @click.command()
@@ -30,20 +25,25 @@ _UNTIL = {
 @click.option("--host", "kind", flag_value="host", help="NAME is a host or a host pattern.")
 @click.option("--secret", "kind", flag_value="secret", help="NAME is a secret.")
 @click.option("--undo", is_flag=True, help="Undo the revocation.")
+@click.option("--keep", is_flag=True, help="Keep a host or secret revoked after a restart, too.")
 @click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the control socket.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def kill(name: str, kind: str | None, undo: bool, runtime_dir: Path | None, as_json: bool) -> int:
+def kill(name: str, kind: str | None, undo: bool, keep: bool, runtime_dir: Path | None, as_json: bool) -> int:
     """Revoke a sandbox, host or secret in a running proxy, immediately.
 
     Open connections of it are closed, and new ones refused. The kind of NAME is detected by the name. The
-    rules are not changed: this is for emergencies.
+    rules are not changed: this is for emergencies. It holds until you undo it, across reloads and whatever
+    value the source of a secret gives; with --keep across restarts, too.
 
     \b
     Examples:
       egress kill api.example.com
       egress kill --undo api.example.com
+      egress kill --secret deploy-token --keep
     """
-    body = {"name": name, "kind": kind, "undo": undo}
+    if undo and keep:
+        raise click.UsageError("--undo ends a revocation; leave --keep away.")
+    body = {"name": name, "kind": kind, "undo": undo, "keep": keep}
     status, answer = ask_proxy("POST", "/kill", body, runtime_dir)
     # The name fits no kind, or several: guessing in an emergency could revoke the wrong thing.
     if status == 409:
@@ -68,4 +68,5 @@ def _say(kind: str, name: str, answer: Mapping[str, object], *, undo: bool) -> N
     else:
         closed = count(int(str(answer["connections"])), "connection")
         render.line(("revoked: ", BAD), f"the {kind} ", (name, BOLD), f", {closed} closed")
-        render.line(f"  {_AFTER[kind]} until {_UNTIL[kind]}")
+        until = "" if answer["kept"] else " or a restart"
+        render.line(f"  {_AFTER[kind]} until `egress kill --undo`{until}")

@@ -76,7 +76,8 @@ def _rows(answer: Answer) -> Iterator[list[Cell]]:
     yield [("requests", DIM), ", ".join(_counted(name, n) for name, n in requests.items())]
     for kind, names in _map(answer.get("killed")).items():
         for name in _texts(names):
-            yield [("killed", BAD), f"the {kind} {name}"]
+            is_kept = name in _texts(_map(answer.get("kept")).get(kind))
+            yield [("killed", BAD), f"the {kind} {name}" + (", kept after a restart" if is_kept else "")]
 
 
 def _counted(name: str, value: object) -> str:

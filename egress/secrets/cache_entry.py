@@ -5,15 +5,16 @@ lifetime, and no failure prolongs it. Late in that time it is *due*: the next us
 with the good value meanwhile, so that a rotation has no gap and no request waits. After a failure the source
 is not asked for a short while, whether the value is good or not.
 
-A *revoked* value is never good, even if its source gives it again. It stays revoked after the source has
-given another value: an old value that comes back is still revoked. Only `restore` lifts that.
+A source is *revoked* by the name of a secret. Then none of its values is good, whatever it gives and whoever
+names it, until every name that revoked it is restored. Its values are still searched for, but a source that
+makes a value for each fetch is not asked.
 
 Pure bookkeeping: no clock, no thread, no log. The resolver passes the time and logs.
 """
 
 from __future__ import annotations
 
-from egress.errors import EgressError, UnreadableError
+from egress.errors import EgressError
 from egress.secrets.source import SecretSource
 from egress.secrets.source_value import SourceValue, ValueLifetime
 from egress.types import Secret
@@ -26,8 +27,7 @@ class CacheEntry:
         "_confirmed",
         "_lifetimes",
         "_retry",
-        "_revoked",
-        "_revokes_next",
+        "_revoked_by",
         "fault",
         "is_short",
         "is_told_short",
@@ -50,19 +50,18 @@ class CacheEntry:
         self._confirmed = 0.0
         self._lifetimes: dict[int | None, ValueLifetime] = {}
         self._retry = 0.0
-        self._revoked: list[SourceValue] = []
-        self._revokes_next = False
+        self._revoked_by: set[str] = set()
 
     def secret_if_good(self, name: str, ttl: int | None, now: float) -> Secret | None:
         """Return the secret if its value is good."""
         # The end is absolute: failures never extend it.
-        if self.value is None or now >= self._confirmed + self.lifetime(ttl).end:
+        if self._revoked_by or self.value is None or now >= self._confirmed + self.lifetime(ttl).end:
             return None
         return self.value.secret_named(name)
 
     def is_due(self, ttl: int | None, now: float) -> bool:
         """Report whether the source should be asked now."""
-        if now < self._retry:
+        if now < self._retry or (self._revoked_by and self.source.mints):
             return False
         return self.value is None or now >= self._confirmed + self.lifetime(ttl).due
 
@@ -73,21 +72,7 @@ class CacheEntry:
         return found
 
     def store(self, value: SourceValue, now: float) -> bool:
-        """Store a value from the source; report whether it differs from the value before.
-
-        Raises UnreadableError if the value is revoked.
-        """
-        # Revoked before any value was known: the first value is the revoked one.
-        if self._revokes_next:
-            self._revoked.append(value)
-            self._revokes_next = False
-        if any(value.is_same(revoked) for revoked in self._revoked):
-            # The value before is given up as well: the source no longer stands behind it.
-            self.value = None
-            raise UnreadableError(
-                "the value was revoked, and the source still gives it",
-                "put another value at the source, or reload",
-            )
+        """Store a value from the source; report whether it differs from the value before."""
         # An unchanged value keeps its compiled searches.
         is_new = self.value is None or not value.is_same(self.value)
         if is_new:
@@ -107,26 +92,24 @@ class CacheEntry:
         self._retry = retry
         return is_news
 
-    def revoke(self) -> None:
-        """Stop using the value; if none is known yet, refuse the next value."""
-        if self.value is None:
-            self._revokes_next = True
-            return
-        # Kept for comparison: the source may go on giving the revoked value.
-        self._revoked.append(self.value)
-        self.value = None
+    def revoke(self, name: str) -> bool:
+        """Let no value be good until this name is restored; report whether that is new."""
+        is_new = not self._revoked_by
+        self._revoked_by.add(name)
+        return is_new
 
-    def restore(self) -> None:
-        """Lift all revocations of this source."""
-        self._revoked.clear()
-        self._revokes_next = False
-        self._retry = 0.0
+    def restore(self, name: str) -> None:
+        """Lift the revocation by this name. The source has to give or confirm its value first."""
+        if name in self._revoked_by:
+            self._revoked_by.discard(name)
+            self.value = None
+            self._retry = 0.0
 
     @property
     def confirmed(self) -> float | None:
-        """Time at which the source last gave or confirmed the value; None without a value."""
-        return None if self.value is None else self._confirmed
+        """Time at which the source last gave or confirmed the value; None without a usable value."""
+        return None if self._revoked_by or self.value is None else self._confirmed
 
     @property
     def is_revoked(self) -> bool:
-        return bool(self._revoked) or self._revokes_next
+        return bool(self._revoked_by)

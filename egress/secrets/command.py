@@ -37,6 +37,10 @@ class CommandSecretSource:
         self._timeout = timeout
         self._process = CommandProcess()
 
+    @property
+    def mints(self) -> bool:
+        return True
+
     def lifetime(self, ttl: int | None) -> ValueLifetime:
         end = float(DEFAULT_TTL if ttl is None else ttl)
         return ValueLifetime(due=_DUE_FRACTION * end, end=end)

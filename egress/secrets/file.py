@@ -37,6 +37,10 @@ class FileSecretSource:
     def __init__(self, path: str, environ: Mapping[str, str]) -> None:
         self._path = _full(path, environ.get("HOME", ""))
 
+    @property
+    def mints(self) -> bool:
+        return False
+
     def lifetime(self, ttl: int | None) -> ValueLifetime:
         end = DEFAULT_TTL if ttl is None else float(ttl)
         return ValueLifetime(due=min(POLL_INTERVAL, 0.8 * end), end=end)

@@ -44,6 +44,7 @@ _TOO_SHORT_FAULT = (
     f"the value has fewer than {MIN_SECRET_BYTES} bytes and cannot be scrubbed",
     "use a longer secret, or write `scrub: off` where it is injected",
 )
+_REVOKED_FAULT = ("it was revoked", "`egress kill --undo` with its name restores it")
 
 
 class ResolverClock(Protocol):
@@ -228,27 +229,20 @@ class SecretResolver:
 
     # Revocation -------------------------------------------------------------------------------
 
-    def revoke_by_name(self, name: str) -> bool:
-        """Revoke the value of a secret until its source gives another; False if no such secret is known.
-
-        The value is revoked under every name it has from this source.
-        """
-        hit = [entry for entry in self._entries.values() if name in entry.names]
-        for entry in hit:
-            entry.revoke()
-            _log.warning("secret.revoked", secrets=sorted(entry.names))
-        return bool(hit)
-
     def revoke(self, specs: Iterable[SecretSpec]) -> None:
-        """Revoke the values of these secrets, also of secrets never fetched."""
-        for entry in {self._of(spec) for spec in specs}:
-            entry.revoke()
-            _log.warning("secret.revoked", secrets=sorted(entry.names))
+        """Revoke the sources of these secrets until `restore`, whatever values they give meanwhile.
 
-    def restore(self) -> None:
-        """Lift all revocations: for a reload by the operator, not for a changed file."""
+        A source is revoked under every name that it has: a value that has leaked is the same under another.
+        """
+        for spec in specs:
+            entry = self._of(spec)
+            if entry.revoke(spec.name):
+                _log.warning("secret.revoked", secrets=sorted(entry.names))
+
+    def restore(self, name: str) -> None:
+        """Lift the revocation of a secret, also of sources that it had under earlier rules."""
         for entry in self._entries.values():
-            entry.restore()
+            entry.restore(name)
 
     async def close(self) -> None:
         """Cancel all fetches and kill running commands; no command runs again."""
@@ -402,6 +396,8 @@ def _fetch_value(source: SecretSource, last: SourceValue | None, name: str) -> S
 
 def _cache_fault(entry: CacheEntry, *, is_unscrubbed: bool) -> tuple[str, str] | None:
     """Return the cause and cure if the cached value cannot be used."""
+    if entry.is_revoked:
+        return _REVOKED_FAULT
     if entry.fault is not None:
         return entry.fault.message, entry.fault.hint
     return _TOO_SHORT_FAULT if entry.is_short and entry.value is not None and not is_unscrubbed else None

@@ -19,6 +19,10 @@ from egress.types import Place
 class SecretSource(Protocol):
     """A source that can be asked for a value, again and again."""
 
+    @property
+    def mints(self) -> bool:
+        """Each fetch may make a value that was not there before, so it is not done without need."""
+
     def fetch(self) -> SourceValue:
         """Return the current value; may block. Raises UnreadableError, never with a value in it."""
 
@@ -101,6 +105,10 @@ class AbsentSource:
         self._cause = cause
         self._cure = cure
 
+    @property
+    def mints(self) -> bool:
+        return False
+
     def fetch(self) -> SourceValue:
         raise UnreadableError(self._cause, self._cure)
 
@@ -119,6 +127,10 @@ class VariableSecretSource:
     def __init__(self, name: str, values: Mapping[str, SourceValue]) -> None:
         self._name = name
         self._values = values
+
+    @property
+    def mints(self) -> bool:
+        return False
 
     def lifetime(self, ttl: int | None) -> ValueLifetime:  # noqa: ARG002 - the contract of a source
         return ENDLESS_LIFETIME

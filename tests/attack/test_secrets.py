@@ -249,7 +249,7 @@ async def test_the_log_shows_no_value_at_debug_level(
         one, broken = file_spec(path), file_spec(put(tmp_path / "broken", TOKEN + b"\0"), "broken")
         of = resolver(clock, captured({"TOKEN": TOKEN}))
         await of.warm([one, failing, broken, spec("env", "env", "TOKEN"), spec("later", "vault", TEXT)])
-        of.revoke_by_name("github")
+        of.revoke([one])
         await of.resolve([one])
         await of.close()
     finally:

@@ -1,17 +1,17 @@
 """Taking back what is allowed, at once, while the proxy runs: a host, a secret, a sandbox.
 
 A host that was taken back is denied by a rule of its own on top of the rules of the files, so everything
-that asks the rules sees it, and it outlasts a reload. A secret is revoked where values are held. A sandbox
-loses its listeners. In each case what is open and concerned is closed now.
+that asks the rules sees it, and it outlasts a reload. A secret is revoked by its name, where values are held:
+no value of its source is used, whichever source that is by then and whatever it gives. A sandbox loses its
+listeners. In each case what is open and concerned is closed now.
 
-It ends with a restart, with `undo`, and for a secret with the next reload that somebody asks for: a file
-that is merely saved again gives nothing back.
+It ends when it is undone, or with the process; a host or a secret can be kept beyond that.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Literal, Protocol, get_args
@@ -30,6 +30,8 @@ from egress.rules.language.hosts import (
 
 RevocationKind = Literal["sandbox", "host", "secret"]
 REVOCATION_KINDS: tuple[RevocationKind, ...] = get_args(RevocationKind)
+KEPT_KINDS: tuple[RevocationKind, ...] = ("host", "secret")
+"""Kinds that can be kept: a later sandbox of the same name is another sandbox."""
 REVOKED_CODE = "access.withdrawn"
 
 # The loader makes the rule; the host stands for those that are put in its place.
@@ -41,7 +43,17 @@ class RevocableSecrets(Protocol):
 
     def revoke(self, specs: Iterable[SecretSpec]) -> None: ...
 
-    def restore(self) -> None: ...
+    def restore(self, name: str) -> None: ...
+
+
+class RevocationStore(Protocol):
+    """The revocations that are kept beyond the process. Every call may raise `UnreadableError`."""
+
+    def read(self) -> Mapping[RevocationKind, Iterable[str]]: ...
+
+    def add(self, kind: RevocationKind, name: str) -> None: ...
+
+    def remove(self, kind: RevocationKind, name: str) -> None: ...
 
 
 class RevocationEngine(Protocol):
@@ -69,6 +81,8 @@ class RevocationResult:
     """Open connections that were closed."""
     was_known: bool = True
     """False if restoring changed nothing."""
+    is_kept: bool = False
+    """It holds after a restart as well."""
 
 
 class Revocations:
@@ -79,14 +93,32 @@ class Revocations:
         engine: RevocationEngine,
         shut: Callable[[str], Awaitable[None]],
         reopen: Callable[[str], Awaitable[None]],
+        store: RevocationStore | None = None,
     ) -> None:
-        """`shut` takes the listeners of a sandbox away, `reopen` brings them back."""
+        """`shut` takes the listeners of a sandbox away, `reopen` brings them back.
+
+        The revocations in the `store` are in force from the start; without one, none can be kept. Raises
+        `UnreadableError` where it cannot be read.
+        """
         self._engine = engine
         self._shut = shut
         self._reopen = reopen
         self._of: dict[RevocationKind, dict[str, None]] = {kind: {} for kind in REVOCATION_KINDS}
         self.policy = engine.policy
         """The policy of the files; the engine's own has the revocations on top."""
+        self._store = store
+        self._kept: dict[RevocationKind, dict[str, None]] = {
+            kind: dict.fromkeys(names) for kind, names in (store.read() if store else {}).items()
+        }
+        for kind, names in self._kept.items():
+            self._of[kind].update(names)
+        if any(self._kept.values()):
+            self.swap(self.policy)
+
+    @property
+    def kept(self) -> dict[str, list[str]]:
+        """The names that stay revoked after a restart, by kind."""
+        return {kind: sorted(self._kept.get(kind, ())) for kind in KEPT_KINDS}
 
     def all(self) -> dict[str, list[str]]:
         """Return the names that are taken back, by kind."""
@@ -95,13 +127,9 @@ class Revocations:
     def swap(self, policy: Policy) -> None:
         """Put the rules of the files in force, less what is taken back."""
         self.policy = policy
-        self._engine.swap(with_denied_hosts(policy, self._of["host"]))
+        # First: by new rules a secret may come from another source.
         self._revoke()
-
-    def restore_secrets(self) -> None:
-        """Give the secrets back: somebody asked for a reload."""
-        self._of["secret"].clear()
-        self._engine.secrets.restore()
+        self._engine.swap(with_denied_hosts(policy, self._of["host"]))
 
     def forget(self, sandbox: str) -> None:
         """A sandbox has ended; a later one of its name is another one."""
@@ -127,7 +155,7 @@ class Revocations:
                 f"the name means a {' and a '.join(kinds)}",
                 f"say which with {' or '.join(f'--{found}' for found in kinds)}",
             )
-        return kinds[0], _spelt(name, kinds[0])
+        return kinds[0], canonical_name(name, kinds[0])
 
     def _ways(self, kind: RevocationKind | None) -> str:
         if kind == "host":
@@ -144,8 +172,11 @@ class Revocations:
             else f"{names}; a host is written without port and path, and one without a dot needs --host"
         )
 
-    async def revoke(self, kind: RevocationKind, name: str) -> RevocationResult:
-        """Take it back, and close what is open and concerned. `kind` and `name` come from `find`."""
+    async def revoke(self, kind: RevocationKind, name: str, *, keep: bool = False) -> RevocationResult:
+        """Take it back, and close what is open and concerned. `kind` and `name` come from `find`.
+
+        Raises `UnreadableError` if it cannot be kept; it is revoked then nevertheless.
+        """
         self._of[kind][name] = None
         if kind == "sandbox":
             # First: what is at the door meanwhile must not be in a lane afterwards.
@@ -160,10 +191,23 @@ class Revocations:
             self._revoke()
         for carried in concerned:
             carried.close(REVOKED_CODE)
-        return RevocationResult(kind, name, len(concerned))
+        # Last: a full disk must not keep access from being revoked now.
+        if keep:
+            self._keep(kind, name)
+        return RevocationResult(kind, name, len(concerned), is_kept=name in self._kept.get(kind, ()))
+
+    def _keep(self, kind: RevocationKind, name: str) -> None:
+        if self._store is None:
+            raise UsageError("this proxy keeps no revocations", "it has no state folder")
+        self._store.add(kind, name)
+        self._kept.setdefault(kind, {})[name] = None
 
     async def restore(self, kind: RevocationKind, name: str) -> RevocationResult:
-        """Undo `withdraw`."""
+        """Undo `revoke`. Raises `UnreadableError` if it would come back with a restart: nothing is undone."""
+        # Not only what this process knows: another one may have kept it since.
+        if self._store is not None and kind in KEPT_KINDS:
+            self._store.remove(kind, name)
+            self._kept.get(kind, {}).pop(name, None)
         if name not in self._of[kind]:
             return RevocationResult(kind, name, was_known=False)
         if kind == "sandbox":
@@ -172,8 +216,7 @@ class Revocations:
         if kind == "host":
             self.swap(self.policy)
         elif kind == "secret":
-            self._engine.secrets.restore()
-            self._revoke()
+            self._engine.secrets.restore(name)
         return RevocationResult(kind, name)
 
     def _revoke(self) -> None:
@@ -244,7 +287,8 @@ def _looks_like_host(name: str) -> bool:
     return not set(name).isdisjoint(".*:")
 
 
-def _spelt(name: str, kind: RevocationKind) -> str:
+def canonical_name(name: str, kind: RevocationKind) -> str:
+    """Return the one spelling of a name; raises `HostError` for one that is no host."""
     return str(_pattern(name)) if kind == "host" else name
 
 

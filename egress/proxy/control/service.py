@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -16,11 +16,18 @@ from typing import Protocol
 import structlog
 
 from egress import __version__
-from egress.errors import EgressError
+from egress.errors import EgressError, UsageError
 from egress.proxy import metrics
 from egress.proxy.control import rule_warnings
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
-from egress.proxy.control.revocation import REVOCATION_KINDS, RevocationKind, RevocationResult, Revocations
+from egress.proxy.control.revocation import (
+    KEPT_KINDS,
+    REVOCATION_KINDS,
+    RevocationKind,
+    RevocationResult,
+    Revocations,
+    RevocationStore,
+)
 from egress.proxy.control.rule_reload import ReloadOutcome, RuleReloader
 from egress.proxy.control.sandbox_routes import SandboxRoutes
 from egress.proxy.control.server import Body, ControlReply, Routes
@@ -63,10 +70,14 @@ class ControlService:
         listening: ConfiguredListeners,
         process: ProcessHooks,
         sandboxes: DynamicSandboxes | None = None,
+        kept: RevocationStore | None = None,
     ) -> None:
-        """Without `sandboxes` none can be added while it runs."""
+        """Without `sandboxes` none can be added while it runs; without `kept` no revocation outlasts it.
+
+        Raises `UnreadableError` where the kept revocations cannot be read.
+        """
         self.engine = engine
-        self.withdrawals = Revocations(engine, self._shut, self._reopen)
+        self.withdrawals = Revocations(engine, self._shut, self._reopen, kept)
         self._door = door
         self._listening = listening
         self._sandboxes = sandboxes
@@ -82,11 +93,8 @@ class ControlService:
 
     # Reloading
 
-    async def reload(self, why: str, *, asked: bool) -> ReloadOutcome:
-        """Reload the rules. Revoked secrets are given back when somebody has `asked`."""
-        # Only a person can say that a revoked secret is good again: a changed rule file does not say so.
-        if asked:
-            self.withdrawals.restore_secrets()
+    async def reload(self, why: str) -> ReloadOutcome:
+        """Reload the rules. What is revoked stays so."""
         return await self._reloader.reload(why)
 
     async def _told(self, outcome: ReloadOutcome, why: str) -> None:
@@ -103,7 +111,7 @@ class ControlService:
                 await self._follow()
         except EgressError as error:
             _log.error("rules.not_recorded", error=error.message)
-        # After a refusal too: what was pardoned is wanted again. A slow source holds up no further rules.
+        # After a refusal too: a source may answer by now. A slow one holds up no further rules.
         warming = asyncio.get_running_loop().create_task(self.warm())
         # Kept in a set: the loop holds only weak references to its tasks.
         self._warming.add(warming)
@@ -227,6 +235,7 @@ class ControlService:
                 "connections": len(self.engine.live),
                 "requests": asdict(self.engine.audit.tally),
                 "killed": self.withdrawals.all(),
+                "kept": self.withdrawals.kept,
             },
         )
 
@@ -340,36 +349,56 @@ class ControlService:
         )
 
     async def _reload(self, _: Body) -> ControlReply:
-        outcome = await self.reload("the control socket", asked=True)
+        outcome = await self.reload("the control socket")
         status = 409 if outcome.result == "refused" else 200
         problems = {"problems": list(outcome.problems), "hint": outcome.hint} if status == 409 else {}
         return ControlReply(status, {"result": outcome.result, "policy": outcome.digest, **problems})
 
     async def _kill(self, body: Body) -> ControlReply:
-        name, kind, undo = body.get("name"), body.get("kind"), body.get("undo", False)
-        if (
-            not isinstance(name, str)
-            or not name
-            or kind not in (None, *REVOCATION_KINDS)
-            or not isinstance(undo, bool)
-        ):
+        name, kind = body.get("name"), body.get("kind")
+        undo, keep = body.get("undo", False), body.get("keep", False)
+        is_named = isinstance(name, str) and bool(name) and kind in (None, *REVOCATION_KINDS)
+        if not is_named or not isinstance(undo, bool) or not isinstance(keep, bool):
             return ControlReply(400, {"error": "a kill names a sandbox, a host or a secret"})
         wanted: RevocationKind | None = next((known for known in REVOCATION_KINDS if known == kind), None)
         try:
-            found = self.withdrawals.find(name, wanted)
+            found = self.withdrawals.find(str(name), wanted)
+            if keep and not undo and found[0] not in KEPT_KINDS:
+                raise UsageError(
+                    "a sandbox cannot be kept revoked: after a restart its name is another sandbox's",
+                    "leave --keep away; stop what starts the sandbox",
+                )
         except EgressError as error:
             return ControlReply(409, {"error": error.message, "hint": error.hint})
-        act: Callable[[RevocationKind, str], Awaitable[RevocationResult]]
-        act = self.withdrawals.restore if undo else self.withdrawals.revoke
         try:
-            done = await act(*found)
+            if undo:
+                done = await self.withdrawals.restore(*found)
+            else:
+                done = await self.withdrawals.revoke(*found, keep=keep)
         except EgressError as error:
+            # Revoked all the same, if that was asked for: only the file could not be written.
+            if found[1] in self.withdrawals.all()[found[0]] and not undo:
+                self._say_killed(RevocationResult(*found), undo=False)
             return ControlReply(500, {"error": error.message, "hint": error.hint})
         self._say_killed(done, undo=undo)
         return ControlReply(
             200,
-            {"kind": done.kind, "name": done.name, "connections": done.connections, "known": done.was_known},
+            {
+                "kind": done.kind,
+                "name": done.name,
+                "connections": done.connections,
+                "known": done.was_known,
+                "kept": done.is_kept,
+            },
         )
+
+    def record_kept(self) -> None:
+        """Record the revocations that are in force from the start."""
+        for kind, names in self.withdrawals.kept.items():
+            for name in names:
+                self._event(
+                    "killed", kind=kind, name=name, connections=0, policy=self.engine.policy.digest, kept=True
+                )
 
     def _on_canary(self, sandbox: ServedSandbox) -> None:
         """A sandbox has sent a canary that stops it. Its own lane says so: the rest comes after."""
@@ -405,8 +434,10 @@ class ControlService:
             return
         event = "kill.undone" if undo else "killed"
         _log.warning(event, kind=done.kind, name=done.name, connections=done.connections)
-        cut = {} if undo else {"connections": done.connections}
-        self._event(event, kind=done.kind, name=done.name, **cut, policy=self.engine.policy.digest)
+        facts: dict[str, str | int | None] = {} if undo else {"connections": done.connections}
+        if done.is_kept:
+            facts["kept"] = True
+        self._event(event, kind=done.kind, name=done.name, **facts, policy=self.engine.policy.digest)
 
     async def _stopped(self, _: Body) -> ControlReply:
         self._stop("the control socket")

@@ -31,6 +31,7 @@ from egress.policy.rule_source import read_rules
 from egress.proxy.clock import Clock
 from egress.proxy.control import rule_warnings
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
+from egress.proxy.control.kept_revocations import KeptRevocations
 from egress.proxy.control.server import Body, ControlReply, ControlServer, RouteHandler, Routes
 from egress.proxy.control.service import ControlService, ProcessHooks
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports_of
@@ -127,7 +128,8 @@ class ProxyServer:
         process = ProcessHooks(
             self._files, lambda: self._read(engine), self.stop, lambda: self._remark(engine)
         )
-        service = ControlService(engine, parts.door, listening, process, sandboxes)
+        kept = KeptRevocations(values.state_dir)
+        service = ControlService(engine, parts.door, listening, process, sandboxes, kept)
         handover = None if sandboxes is None else self._handover(sandboxes)
         prepare_routes(engine.policy)
         try:
@@ -135,6 +137,7 @@ class ProxyServer:
             engine.audit.event(
                 "started", version=__version__, policy=engine.policy.digest, files=", ".join(self._files())
             )
+            service.record_kept()
             await listening.open()
             if handover is not None:
                 handover.open()
@@ -263,7 +266,7 @@ class ProxyServer:
     async def _watching(self, service: ControlService) -> None:
         start = self._start
         async for _ in changes(watched_files(start.chosen, start.trust), start.seen):
-            await service.reload("a file has changed", asked=False)
+            await service.reload("a file has changed")
 
     def _watch_signals(self, service: ControlService) -> None:
         loop = asyncio.get_running_loop()
@@ -272,7 +275,7 @@ class ProxyServer:
         loop.add_signal_handler(signal.SIGHUP, lambda: self._beside(self._reload_by_signal(service)))
 
     async def _reload_by_signal(self, service: ControlService) -> None:
-        await service.reload("SIGHUP", asked=True)
+        await service.reload("SIGHUP")
 
     # Stopping
 

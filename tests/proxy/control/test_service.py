@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from egress.ca.authority import Authority
 from egress.ca.constraints import Constraints
 from egress.errors import UnreadableError
+from egress.proxy.control.kept_revocations import KeptRevocations
 from egress.proxy.control.server import Body, ControlReply
 from egress.proxy.control.service import ControlService, ProcessHooks
 from egress.proxy.dns.listeners import DnsListeners
@@ -27,6 +28,7 @@ from egress.types import Finding, Place, Severity
 from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.proxy_stack import SANDBOX, ProxyStack
 from tests.unit.audit.sample import FACTS, NAME, OPENING, RECORD
+from tests.unit.secrets.secret_samples import put
 
 SECRET = "sesame-open-sesame-42"
 RULES = """\
@@ -54,8 +56,12 @@ class Running:
             stack.door, self.names, values, b"", lambda: ports_of(stack.engine.policy)
         )
         self.remarks = 0
+        self.service = self.served()
+
+    def served(self, kept: KeptRevocations | None = None) -> ControlService:
+        """A service for the same engine."""
         process = ProcessHooks(lambda: ["hosts.yaml"], self.read, self.reasons.append, self.remark)
-        self.service = ControlService(stack.engine, stack.door, self.listening, process)
+        return ControlService(self.stack.engine, self.stack.door, self.listening, process, kept=kept)
 
     def remark(self) -> None:
         self.remarks += 1
@@ -234,13 +240,22 @@ async def test_warnings_of_new_rules_are_logged(running: Running) -> None:
     assert line["hint"]
 
 
-async def test_only_a_reload_that_was_asked_for_gives_a_secret_back(running: Running) -> None:
+async def test_no_reload_gives_a_secret_back(running: Running) -> None:
+    """Neither one that was asked for, nor another value at the source."""
     await running.ask("POST", "/kill", name="tracker")
     spec = running.stack.engine.policy.secrets["tracker"]
     running.rules += "  new.example.com: {}\n"
-    await running.service.reload("a file has changed", asked=False)
-    assert await running.stack.secrets.resolve([spec]) == {}
+    await running.service.reload("a file has changed")
     await running.ask("POST", "/reload")
+    put(Path(spec.reference[0]), f"another-{SECRET}".encode())
+    assert await running.stack.secrets.resolve([spec]) == {}
+    assert (await running.ask("GET", "/status")).body["killed"] == {
+        "sandbox": [],
+        "host": [],
+        "secret": ["tracker"],
+    }
+    assert 'egress_secret_available{secret="tracker"} 0' in (await running.ask("GET", "/metrics")).text
+    await running.ask("POST", "/kill", name="tracker", undo=True)
     assert "tracker" in await running.stack.secrets.resolve([spec])
 
 
@@ -263,7 +278,7 @@ async def test_an_authority_that_cannot_sign_for_all_hosts_is_told(running: Runn
 )
 async def test_a_kill_and_its_undoing_are_recorded(running: Running, name: str, kind: str) -> None:
     reply = await running.ask("POST", "/kill", name=name)
-    assert reply.body == {"kind": kind, "name": name, "connections": 0, "known": True}
+    assert reply.body == {"kind": kind, "name": name, "connections": 0, "known": True, "kept": False}
     assert name in str((await running.ask("GET", "/status")).body["killed"])
     await running.ask("POST", "/kill", name=name, undo=True)
     assert name not in str((await running.ask("GET", "/status")).body["killed"])
@@ -296,6 +311,43 @@ async def test_a_kill_of_nothing_is_refused(running: Running, body: dict[str, ob
     assert running.events("killed") == []
 
 
+async def test_a_kept_revocation_is_told_and_recorded(running: Running, tmp_path: Path) -> None:
+    stack = running.stack
+    running.service = running.served(KeptRevocations(tmp_path))
+    reply = await running.ask("POST", "/kill", name="tracker", keep=True)
+    assert (reply.status, reply.body["kept"]) == (200, True)
+    assert (await running.ask("GET", "/status")).body["kept"] == {"host": [], "secret": ["tracker"]}
+    running.service = running.served(KeptRevocations(tmp_path))
+    running.service.record_kept()
+    assert [(line["name"], line["kept"]) for line in running.events("killed")] == [("tracker", True)] * 2
+    spec = stack.engine.policy.secrets["tracker"]
+    assert await stack.secrets.resolve([spec]) == {}
+
+
+async def test_a_revocation_that_cannot_be_kept_is_told_and_in_force(
+    running: Running, tmp_path: Path
+) -> None:
+    running.service = running.served(KeptRevocations(tmp_path / "file"))
+    (tmp_path / "file").write_text("in the place of the folder")
+    reply = await running.ask("POST", "/kill", name="tracker", keep=True)
+    assert reply.status == 500
+    assert "cannot be written" in str(reply.body["error"])
+    assert (await running.ask("GET", "/status")).body["killed"] == {
+        "sandbox": [],
+        "host": [],
+        "secret": ["tracker"],
+    }
+    assert [line["name"] for line in running.events("killed")] == ["tracker"]
+    assert "kept" not in running.events("killed")[0]
+
+
+async def test_a_sandbox_is_not_kept_revoked(running: Running, tmp_path: Path) -> None:
+    running.service = running.served(KeptRevocations(tmp_path))
+    reply = await running.ask("POST", "/kill", name=SANDBOX, keep=True)
+    assert reply.status == 409
+    assert running.events("killed") == []
+
+
 async def test_it_is_told_to_stop(running: Running) -> None:
     assert (await running.ask("POST", "/stop")).status == 200
     assert running.reasons == ["the control socket"]
@@ -303,7 +355,7 @@ async def test_it_is_told_to_stop(running: Running) -> None:
 
 async def test_what_was_done_is_told_in_numbers(running: Running) -> None:
     audit = running.stack.audit
-    none = {"exchanges": 0, "tunnels": 0, "refused": 0, "with_secret": 0, "unrecorded": 0}
+    none = {"exchanges": 0, "tunnels": 0, "refused": 0, "cut": 0, "with_secret": 0, "unrecorded": 0}
     assert (await running.ask("GET", "/status")).body["requests"] == none
     audit.refusal(NAME)
     sent = audit.begin(OPENING)

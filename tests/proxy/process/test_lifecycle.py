@@ -297,3 +297,42 @@ async def test_an_authority_that_must_be_replaced_is_named_with_the_whole_comman
     assert done.status == 0, done
     assert "signs for  a.example.com" in done.out
     assert str(tmp_path / "st ate/ca/box.pem") in done.out
+
+
+async def test_a_kept_revocation_holds_after_a_restart_and_is_undone_for_good(
+    served: ServeProcess, upstream: RawUpstream
+) -> None:
+    async def status() -> int:
+        async with await visit(served, upstream) as peer:
+            return (await peer.get("/echo", f"{NAME}:{upstream.port}")).status
+
+    assert await status() == 200, "the good twin"
+    assert served.egress("kill", "--secret", "tracker", "--keep").status == 0
+    for _ in range(2):
+        assert await status() in (403, 502)
+        told = served.egress("status").out
+        assert "the secret tracker, kept after a restart" in told
+        served.kill()
+        served.start()
+    assert [line["kept"] for line in served.records("killed")] == [True] * 3
+    assert served.egress("kill", "--secret", "tracker", "--undo").status == 0
+    assert await status() == 200
+    served.kill()
+    served.start()
+    assert await status() == 200
+    assert len(upstream.links) == 3
+    assert "killed" not in served.egress("status").out
+
+
+async def test_kept_revocations_that_cannot_be_read_stop_the_start(tmp_path: Path) -> None:
+    """Without them the proxy would give back what was revoked."""
+    put(tmp_path / "hosts.yaml", PROFILES)
+    words = ["--rules", "hosts.yaml", "--listen", "127.0.0.1:0", "--state-dir", "state"]
+    put(tmp_path / "state/revocations.json", '{"version": 1, "secret": ["tracker"]')
+    for path, mode in ((tmp_path / "state", 0o700), (tmp_path / "state/revocations.json", 0o600)):
+        path.chmod(mode)
+    outcome = egress("serve", *words, cwd=tmp_path)
+    assert outcome.status == 3
+    assert "revocations.json is not a list of revocations" in outcome.err
+    assert "--keep" in outcome.err
+    assert "egress is ready" not in outcome.out

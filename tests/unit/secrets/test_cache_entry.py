@@ -13,6 +13,13 @@ from tests.unit.secrets.secret_samples import OTHER, TOKEN
 class Fixed:
     """A source whose values live ten seconds."""
 
+    def __init__(self, *, mints: bool) -> None:
+        self._mints = mints
+
+    @property
+    def mints(self) -> bool:
+        return self._mints
+
     def fetch(self) -> SourceValue:
         raise NotImplementedError
 
@@ -23,8 +30,8 @@ class Fixed:
         raise NotImplementedError
 
 
-def held() -> CacheEntry:
-    return CacheEntry(Fixed())
+def held(*, mints: bool = False) -> CacheEntry:
+    return CacheEntry(Fixed(mints=mints))
 
 
 def test_nothing_is_good_before_the_first_value() -> None:
@@ -72,37 +79,55 @@ def test_a_failure_does_not_prolong_and_does_not_shorten() -> None:
     assert one.secret_if_good("x", None, 110) is None
 
 
-def test_a_revoked_value_stays_so_until_another_comes() -> None:
+def test_no_value_is_good_while_a_name_is_revoked() -> None:
+    """Neither the value that was there, nor another one, nor one for another name of the same source."""
     one = held()
     one.store(SourceValue(TOKEN), 100)
-    one.revoke()
+    assert one.revoke("x")
+    for value in (TOKEN, OTHER):
+        one.store(SourceValue(value), 101)
+        assert one.secret_if_good("x", None, 101) is None
+        assert one.secret_if_good("y", None, 101) is None
+    assert one.value is not None, "it is still searched for"
+
+
+def test_what_was_never_fetched_can_be_revoked() -> None:
+    one = held()
+    one.revoke("x")
+    one.store(SourceValue(TOKEN), 100)
     assert one.secret_if_good("x", None, 100) is None
-    with pytest.raises(UnreadableError, match="revoked"):
-        one.store(SourceValue(TOKEN), 101)
-    assert one.secret_if_good("x", None, 101) is None
-    assert one.store(SourceValue(OTHER), 102)
-    assert one.secret_if_good("x", None, 102) is not None
-    with pytest.raises(UnreadableError, match="revoked"):
-        one.store(SourceValue(TOKEN), 103)
-    assert one.secret_if_good("x", None, 103) is None
 
 
-def test_what_is_revoked_before_its_value_is_known_is_the_first_value() -> None:
+def test_a_source_is_revoked_until_each_name_that_revoked_it_is_restored() -> None:
     one = held()
-    one.revoke()
-    with pytest.raises(UnreadableError, match="revoked"):
-        one.store(SourceValue(TOKEN), 100)
-    assert one.store(SourceValue(OTHER), 101)
+    assert one.revoke("x")
+    assert not one.revoke("y"), "it is news once"
+    one.restore("x")
+    one.restore("z")
+    one.store(SourceValue(TOKEN), 100)
+    assert (one.is_revoked, one.secret_if_good("x", None, 100)) == (True, None)
+    one.restore("y")
+    assert not one.is_revoked
 
 
-def test_a_pardon_ends_it() -> None:
+def test_after_a_restore_the_source_is_asked_first() -> None:
+    """A value from before the revocation may be what made it necessary."""
     one = held()
     one.store(SourceValue(TOKEN), 100)
-    one.revoke()
-    before = one.is_revoked
-    one.restore()
-    assert (before, one.is_revoked) == (True, False)
-    assert one.store(SourceValue(TOKEN), 101)
+    one.revoke("x")
+    one.fail(UnreadableError("no"), 999)
+    one.restore("x")
+    assert one.secret_if_good("x", None, 101) is None
+    assert one.is_due(None, 101)
+    one.store(SourceValue(TOKEN), 101)
+    assert one.secret_if_good("x", None, 101) is not None
+
+
+@pytest.mark.parametrize("mints", [True, False])
+def test_a_source_that_mints_is_not_asked_while_it_is_revoked(mints: bool) -> None:
+    one = held(mints=mints)
+    one.revoke("x")
+    assert one.is_due(None, 100) is not mints
 
 
 def test_knows_a_short_value() -> None:
@@ -119,5 +144,5 @@ def test_tells_when_its_value_was_confirmed() -> None:
     one.store(SourceValue(TOKEN), 100)
     one.store(SourceValue(TOKEN), 105)
     assert one.confirmed == 105
-    one.revoke()
+    one.revoke("x")
     assert one.confirmed is None

@@ -587,57 +587,91 @@ async def test_an_exchange_carries_the_value_that_is_in_use_when_it_is_sent(
 # Revocation -------------------------------------------------------------------------------------
 
 
-async def test_a_revoked_value_is_missing_until_the_source_gives_another(
+async def test_a_revoked_secret_is_missing_whatever_its_source_gives(
     clock: HandClock, tmp_path: Path
 ) -> None:
     one = file_spec(put(tmp_path / "token", TOKEN))
     of = resolver(clock)
     await of.resolve([one])
-    assert of.revoke_by_name("github")
-    assert of.cached([one]) is None
-    for _ in range(2):
-        assert await of.resolve([one]) == {}
+    of.revoke([one])
+    for value_now in (TOKEN, OTHER, TOKEN):
+        put(tmp_path / "token", value_now)
         clock.advance(5)
-    await of.warm([one])
-    assert of.cached([one]) is None
-    assert finds(of, [one], TOKEN)
-    put(tmp_path / "token", OTHER)
-    clock.advance(5)
-    assert await value(of, one) == OTHER
+        assert of.cached([one]) is None
+        assert await of.resolve([one]) == {}
+        await of.warm([one])
+        assert finds(of, [one], value_now), "it is searched for in answers all the same"
+    of.restore("github")
+    assert await value(of, one) == TOKEN
 
 
-async def test_an_unknown_name_is_not_revoked(clock: HandClock) -> None:
-    assert not resolver(clock).revoke_by_name("github")
+async def test_a_command_that_mints_is_not_run_while_its_secret_is_revoked(
+    clock: HandClock, tmp_path: Path
+) -> None:
+    """Each run gives a fresh value: the revocation is of the name, and makes no further values."""
+    runs = tmp_path / "runs"
+    path = script(tmp_path, f"echo x >> {runs}; echo minted-value-number-$(wc -l < {runs})")
+    one = spec("vault", "command", str(path))
+    of = resolver(clock)
+    assert await value(of, one) == b"minted-value-number-1"
+    of.revoke([one])
+    for _ in range(3):
+        clock.advance(1000)
+        assert of.cached([one]) is None
+        assert await of.resolve([one]) == {}
+        await of.warm([one])
+    assert runs.read_text() == "x\n"
+    of.restore("vault")
+    assert await value(of, one) == b"minted-value-number-2"
 
 
-async def test_a_look_that_began_before_does_not_bring_a_revoked_value_back(
+async def test_a_fetch_that_began_before_does_not_bring_a_revoked_secret_back(
     clock: HandClock, tmp_path: Path
 ) -> None:
     one = spec("vault", "command", waiting_script(tmp_path))
     of = resolver(clock)
     waiter = asyncio.create_task(of.resolve([one]))
     await begun(tmp_path)
-    assert of.revoke_by_name("vault")
+    of.revoke([one])
     await let_go(tmp_path)
     assert await waiter == {}
 
 
-async def test_dropping_revokes_what_was_never_asked_for_and_a_pardon_ends_it(clock: HandClock) -> None:
+async def test_what_was_never_fetched_can_be_revoked_and_restored(clock: HandClock) -> None:
     of = resolver(clock, captured({"TOKEN": TOKEN}))
     of.revoke([ENV])
     assert await of.resolve([ENV]) == {}
-    of.restore()
+    of.restore("github")
+    assert await value(of, ENV) == TOKEN
+
+
+async def test_another_name_of_the_same_source_is_revoked_as_well(clock: HandClock) -> None:
+    """The value has leaked, whatever it is called; and each name is restored for itself."""
+    of, alias = resolver(clock, captured({"TOKEN": TOKEN})), replace(ENV, name="alias")
+    of.revoke([ENV])
+    assert await of.resolve([alias]) == {}
+    of.revoke([alias])
+    of.restore("github")
+    assert await of.resolve([ENV]) == {}
+    of.restore("alias")
     assert await value(of, ENV) == TOKEN
 
 
 async def test_a_revocation_outlives_a_policy_without_the_secret(clock: HandClock) -> None:
     of = resolver(clock, captured({"TOKEN": TOKEN}))
     await of.warm([ENV])
-    of.revoke_by_name("github")
+    of.revoke([ENV])
     await of.warm([])
-    assert not of.revoke_by_name("github")
     await of.warm([ENV])
     assert of.cached([ENV]) is None
+    assert [(each.name, each.cause) for each in of.unavailable([ENV])] == [("github", "it was revoked")]
+
+
+async def test_a_revocation_is_logged_once(clock: HandClock, events: Events) -> None:
+    of = resolver(clock, captured({"TOKEN": TOKEN}))
+    for _ in range(3):
+        of.revoke([ENV])
+    assert [event["event"] for event in events] == ["secret.revoked"]
 
 
 # Commands ---------------------------------------------------------------------------------------

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
-from egress.errors import UsageError
+from egress.errors import UnreadableError, UsageError
 from egress.exchange import Destination
+from egress.proxy.control.kept_revocations import KeptRevocations
 from egress.proxy.control.revocation import RevocationKind, Revocations, with_denied_hosts
 from egress.proxy.lanes.connection import AdmittedConnection, LiveConnection, LiveConnections
 from egress.rules.compile.load import RuleText, load
@@ -82,8 +84,8 @@ class Secrets:
             self.revoked.add(spec.name)
             self.sources.add(spec.reference)
 
-    def restore(self) -> None:
-        self.revoked.clear()
+    def restore(self, name: str) -> None:
+        self.revoked.discard(name)
 
 
 class Engine:
@@ -264,15 +266,95 @@ async def test_giving_one_secret_back_keeps_the_others(engine: Engine, withdrawa
     assert engine.secrets.revoked == {"box"}
 
 
-async def test_a_reload_that_was_asked_for_gives_secrets_back_and_nothing_else(
-    engine: Engine, withdrawals: Revocations
-) -> None:
+async def test_a_reload_gives_nothing_back(engine: Engine, withdrawals: Revocations) -> None:
     await withdrawals.revoke("secret", "tracker")
     await withdrawals.revoke("host", "api.example.com")
     await withdrawals.revoke("sandbox", "box")
-    withdrawals.restore_secrets()
+    before = withdrawals.all()
+    withdrawals.swap(policy(RULES.replace("tracker", "other")))
+    withdrawals.swap(policy())
+    assert engine.secrets.revoked == {"tracker"}
+    assert not allows(engine.policy, "api.example.com")
+    assert withdrawals.all() == before
+
+
+async def test_secrets_of_new_rules_are_revoked_before_the_rules_are_in_force(
+    engine: Engine, withdrawals: Revocations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await withdrawals.revoke("secret", "tracker")
+    seen: list[set[tuple[str, ...]]] = []
+    monkeypatch.setattr(engine, "swap", lambda _: seen.append(set(engine.secrets.sources)))
+    withdrawals.swap(policy(RULES.replace("env:TRACKER", "env:SECOND")))
+    assert seen == [{("TRACKER",), ("SECOND",)}]
+
+
+# Kept beyond the process ------------------------------------------------------------------------
+
+
+async def _nothing(_: str) -> None:
+    """No listener is concerned."""
+
+
+async def test_what_is_kept_is_revoked_from_the_start(engine: Engine, tmp_path: Path) -> None:
+    first = Revocations(engine, _nothing, _nothing, KeptRevocations(tmp_path))
+    assert (await first.revoke("secret", "tracker", keep=True)).is_kept
+    assert (await first.revoke("host", "api.example.com", keep=True)).is_kept
+    assert not (await first.revoke("host", "docs.example.com")).is_kept
+    again = Engine()
+    second = Revocations(again, _nothing, _nothing, KeptRevocations(tmp_path))
+    assert again.secrets.revoked == {"tracker"}
+    assert not allows(again.policy, "api.example.com")
+    assert allows(again.policy, "docs.example.com")
+    assert second.all() == {"sandbox": [], "host": ["api.example.com"], "secret": ["tracker"]}
+    assert second.kept == {"host": ["api.example.com"], "secret": ["tracker"]}
+
+
+async def test_what_is_kept_is_undone_for_good(engine: Engine, tmp_path: Path) -> None:
+    kept = KeptRevocations(tmp_path)
+    first = Revocations(engine, _nothing, _nothing, kept)
+    await first.revoke("secret", "tracker", keep=True)
+    await first.restore(*first.find("tracker"))
+    assert kept.read() == {"host": [], "secret": []}
     assert engine.secrets.revoked == set()
-    assert withdrawals.all() == {"sandbox": ["box"], "host": ["api.example.com"], "secret": []}
+    assert first.kept == {"host": [], "secret": []}
+
+
+async def test_a_kept_secret_that_the_rules_do_not_name_is_revoked_when_they_do(tmp_path: Path) -> None:
+    KeptRevocations(tmp_path).add("secret", "later")
+    engine = Engine()
+    revocations = Revocations(engine, _nothing, _nothing, KeptRevocations(tmp_path))
+    assert engine.secrets.revoked == set()
+    revocations.swap(policy(RULES.replace("tracker", "later")))
+    assert engine.secrets.revoked == {"later"}
+    assert revocations.find("later") == ("secret", "later"), "it can be undone by its name before, too"
+
+
+async def test_what_cannot_be_kept_is_revoked_all_the_same(engine: Engine, tmp_path: Path) -> None:
+    revocations = Revocations(engine, _nothing, _nothing, KeptRevocations(tmp_path / "file"))
+    (tmp_path / "file").write_text("in the place of the folder")
+    concerned = engine.connection("box", "api.example.com", "tracker")
+    with pytest.raises(UnreadableError, match="cannot be written"):
+        await revocations.revoke("secret", "tracker", keep=True)
+    assert engine.secrets.revoked == {"tracker"}
+    assert concerned.codes == ["access.withdrawn"]
+    assert revocations.kept == {"host": [], "secret": []}
+
+
+async def test_nothing_is_undone_that_would_come_back(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = KeptRevocations(tmp_path)
+    revocations = Revocations(engine, _nothing, _nothing, kept)
+    await revocations.revoke("secret", "tracker", keep=True)
+
+    def full(*_: object) -> None:
+        raise UnreadableError("the disk is full")
+
+    monkeypatch.setattr(kept, "remove", full)
+    with pytest.raises(UnreadableError):
+        await revocations.restore("secret", "tracker")
+    assert engine.secrets.revoked == {"tracker"}
+    assert revocations.all()["secret"] == revocations.kept["secret"] == ["tracker"]
 
 
 # Sandboxes --------------------------------------------------------------------------------------
