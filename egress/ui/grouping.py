@@ -103,6 +103,6 @@ def denial_groups(entries: Iterable[LogEntry]) -> list[DenialGroup]:
     """Group denials, newest first, by host, reason and rule; the largest group comes first."""
     groups: dict[tuple[str, ...], DenialGroup] = {}
     for entry in entries:
-        key = tuple(entry.text(name) for name in ("host", "code", "rule"))
+        key = (entry.verdict, *(entry.text(name) for name in ("host", "code", "rule")))
         groups.setdefault(key, DenialGroup(entry)).add(entry)
     return sorted(groups.values(), key=lambda group: -group.count)

@@ -31,8 +31,9 @@ from egress.ui.page_context import NotFoundError, Page, PageContext
 from egress.ui.page_query import PageQuery, parse_query
 
 PAGE_LINES: Final = 50
+STOPPED: Final = ("deny", "cut")
 MAX_GROUPED: Final = 1000
-"""Denials that the groups above the list are made of: the newest."""
+"""Lines with these verdicts that the groups above the list are made of: the newest."""
 MOST_GROUPS: Final = 8
 MAX_EXPORTED: Final = 10_000
 """Lines of an export; `egress log query` has no limit."""
@@ -72,15 +73,17 @@ async def _list(site: PageContext, request: Request, template: str) -> Response:
 
     is_whole = template == "list.html"
     # Groups are an overview of the newest: on an older page they would be about other lines.
-    is_grouped = is_whole and before is None and wanted.filters.wanted.get("verdict") in {None, "deny"}
+    asked = wanted.filters.wanted.get("verdict")
+    grouped = [name for name in STOPPED if asked in (None, name)] if is_whole and before is None else []
 
     def ask(index: Index) -> tuple[ResultPage | None, IndexState, Mapping[str, object], list[LogEntry]]:
         choices = {name: index.values(name, 200) for name in CHOICES} if is_whole else {}
         if wanted.problem:
             return None, index.state(), choices, []
         page = index.query(wanted.filters, PAGE_LINES, before)
-        stopped = index.query(wanted.filters.but(verdict="deny"), MAX_GROUPED) if is_grouped else None
-        return page, page.state, choices, list(stopped.entries) if stopped else []
+        pages = [index.query(wanted.filters.but(verdict=name), MAX_GROUPED) for name in grouped]
+        stopped = sorted((each for page in pages for each in page.entries), key=_newest_first)
+        return page, page.state, choices, stopped[:MAX_GROUPED]
 
     page, state, choices, stopped = await site.pool.ask(ask)
     entries, cursor = (page.entries, page.cursor) if page else ((), None)
@@ -104,6 +107,10 @@ async def _list(site: PageContext, request: Request, template: str) -> Response:
         newest=newest,
         is_live=before is None and not wanted.problem and _text(request, "live") != "off",
     )
+
+
+def _newest_first(entry: LogEntry) -> tuple[int, int]:
+    return -entry.file, -entry.at
 
 
 def _rows(request: Request, wanted: PageQuery, entries: Sequence[LogEntry]) -> dict[str, object]:

@@ -51,6 +51,11 @@ def test_denials_are_counted_by_host_and_reason() -> None:
     assert (first.sandbox_examples, first.other_sandboxes) == (["agent-1", "agent-2"], 0)
 
 
+def test_what_was_cut_is_a_group_of_its_own() -> None:
+    found = denial_groups(entries(denied(2, code="canary.seen"), line(1, verdict="cut", code="canary.seen")))
+    assert sorted(group.newest.verdict for group in found) == ["cut", "deny"]
+
+
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["/x", "/y"]), st.booleans()), max_size=30))
 def test_every_line_is_in_exactly_one_row_and_in_order(drawn: list[tuple[str, str, bool]]) -> None:
     lines = [
