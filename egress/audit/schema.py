@@ -342,7 +342,8 @@ class Killed(LogLine, tag="killed"):
     connections: Annotated[Count | None, about("How many connections were closed for it.", 2)] = None
     policy: PolicyInForce = None
     kept: Annotated[
-        bool | UnsetType, about("`true` where it holds after a restart as well; left out otherwise.", UNSET)
+        bool | UnsetType,
+        about("`true` where it holds after a restart as well; left out otherwise.", example=True),
     ] = UNSET
 
 

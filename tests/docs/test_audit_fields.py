@@ -67,7 +67,7 @@ def test_the_example_of_a_kind_is_what_the_code_writes(kind: str) -> None:
         ("pruned", lines.pruned(Pruning("root", MOMENT, 3, 201_326_592, 41_217), STAMP)),
         ("rotated", lines.rotated("audit-000001.jsonl", BEFORE)),
         ("killed", lines.event("killed", {"kind": "host", "name": "api.github.com", "connections": 2,
-                                          "policy": "5f2b8c0d9e1a4b7c"})),
+                                          "policy": "5f2b8c0d9e1a4b7c", "kept": True})),
     ],
 )  # fmt: skip
 def test_what_the_audit_records_looks_like_the_example(kind: str, body: str) -> None:

@@ -79,7 +79,7 @@ def received(lab: Lab, proxy: Proxy) -> dict[Told, list[Request]]:
 def told(proxy: Proxy) -> Counter[Told]:
     """All that a proxy says it has sent, since it was made."""
     if isinstance(proxy, Egress):
-        lines = [line for line in proxy.records("exchange") if line["verdict"] == "allow"]
+        lines = [line for line in proxy.records("exchange") if line["verdict"] != "deny"]
         return Counter((str(line["host"]), str(line["method"]), str(line["path"])) for line in lines)
     heads = re.split(rb"\r?\n\r?\n", (proxy.folder / "naive.log").read_bytes())
     return Counter(_as_told(each.decode("latin-1")) for each in heads if each.strip())
@@ -122,7 +122,7 @@ def _key(line: Mapping[str, object]) -> Told:
 
 def _is_true(lab: Lab, line: Mapping[str, object], sent: Sequence[Request], wild: MixedTraffic) -> None:
     """Hold a line to what the host has seen, and to what the client was answered."""
-    was_sent = line["verdict"] == "allow" and line["code"] != "upstream.tls"
+    was_sent = line["verdict"] != "deny"
     assert len(sent) == was_sent, line
     answer = wild.answers.get((str(line["host"]), str(line["path"])))
     if answer is not None:
@@ -550,4 +550,4 @@ def _told_on(folder: Path) -> list[object]:
     lines = b"".join(path.read_bytes() for path in sorted(folder.rglob("*.jsonl"))).splitlines()
     told_of = [line for line in map(json.loads, lines) if line["event"] == "exchange"]
     heads = [line for path in folder.rglob("naive.log") for line in path.read_bytes().split(b"\r\n\r\n")]
-    return [*(line for line in told_of if line["verdict"] == "allow"), *heads]
+    return [*(line for line in told_of if line["verdict"] != "deny"), *heads]
