@@ -43,7 +43,7 @@ def kill(name: str, kind: str | None, undo: bool, keep: bool, runtime_dir: Path 
     """
     if undo and keep:
         raise click.UsageError("--undo ends a revocation; leave --keep away.")
-    body = {"name": name, "kind": kind, "undo": undo, "keep": keep}
+    body = {"name": name, "kind": kind, "undo": undo, **({"keep": True} if keep else {})}
     status, answer = ask_proxy("POST", "/kill", body, runtime_dir)
     # The name fits no kind, or several: guessing in an emergency could revoke the wrong thing.
     if status == 409:
@@ -54,8 +54,11 @@ def kill(name: str, kind: str | None, undo: bool, keep: bool, runtime_dir: Path 
         )
     if as_json:
         render.data(answer)
-        return 0
+        return int(keep and answer.get("kept") is not True)
     _say(str(answer["kind"]), str(answer["name"]), answer, undo=undo)
+    if keep and answer.get("kept") is not True:
+        # A proxy of an older version takes no notice of the wish.
+        raise ContentError("it is revoked until the next restart only", "restart the proxy with this version")
     return 0
 
 
@@ -68,5 +71,5 @@ def _say(kind: str, name: str, answer: Mapping[str, object], *, undo: bool) -> N
     else:
         closed = count(int(str(answer["connections"])), "connection")
         render.line(("revoked: ", BAD), f"the {kind} ", (name, BOLD), f", {closed} closed")
-        until = "" if answer["kept"] else " or a restart"
+        until = "" if answer.get("kept") is True else " or a restart"
         render.line(f"  {_AFTER[kind]} until `egress kill --undo`{until}")

@@ -26,7 +26,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, object]]:
         if body["name"] == "broken":
             return 500, {"error": "it broke"}
         kind = body["kind"] or "host"
-        return 200, {"kind": kind, "name": body["name"], "connections": 2, "known": body["name"] != "free"}
+        told = {"kind": kind, "name": body["name"], "connections": 2, "known": body["name"] != "free"}
+        return 200, told if body["name"] == "old" else {**told, "kept": body.get("keep", False)}
 
     monkeypatch.setattr(kill, "ask_proxy", ask)
     return found
@@ -60,3 +61,25 @@ def test_what_the_proxy_objects_to_is_said(
 def test_it_is_told_to_programs(asked: list[Mapping[str, object]], capsys: Captured) -> None:
     assert main(["kill", "x", "--json"]) == 0
     assert '"connections": 2' in capsys.readouterr().out
+
+
+def test_it_can_be_kept(asked: list[Mapping[str, object]], capsys: Captured) -> None:
+    assert main(["kill", "x", "--secret", "--keep"]) == 0
+    assert asked == [{"name": "x", "kind": "secret", "undo": False, "keep": True}]
+    assert capsys.readouterr().out.endswith("it is not injected until `egress kill --undo`\n")
+
+
+def test_a_proxy_that_keeps_nothing_is_not_believed(
+    asked: list[Mapping[str, object]], capsys: Captured
+) -> None:
+    """One of an older version answers as if nothing more had been asked of it."""
+    assert main(["kill", "old", "--host", "--keep"]) == 1
+    said = capsys.readouterr()
+    assert "until `egress kill --undo` or a restart" in said.out
+    assert "until the next restart only" in said.err
+    assert main(["kill", "old", "--host", "--keep", "--json"]) == 1
+
+
+def test_nothing_is_kept_and_undone_at_once(asked: list[Mapping[str, object]]) -> None:
+    assert main(["kill", "x", "--undo", "--keep"]) == 2
+    assert asked == []

@@ -95,7 +95,7 @@ def test_a_replay_says_what_would_change_and_fails_on_what_would_be_denied(capsy
     assert "newly denied: 2" in said
     assert "such as c-7" in said
     assert "newly allowed: 1" in said
-    assert "1 denied for reasons other than the rules" in said
+    assert "1 denied or cut for reasons other than the rules" in said
     assert "\x1b" not in said
 
 

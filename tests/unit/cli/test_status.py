@@ -53,6 +53,17 @@ def test_it_is_told_in_a_few_lines(monkeypatch: pytest.MonkeyPatch, capsys: Capt
     ]
 
 
+def test_what_is_kept_revoked_is_told(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    killed = {"sandbox": [], "host": ["a.example.com"], "secret": ["a.example.com"]}
+    kept = {"host": [], "secret": ["a.example.com"]}
+    answering(monkeypatch, 200, {**ANSWER, "killed": killed, "kept": kept})
+    assert main(["status"]) == 0
+    assert [line.split(maxsplit=1)[1] for line in capsys.readouterr().out.splitlines()[-2:]] == [
+        "the host a.example.com",
+        "the secret a.example.com, kept after a restart",
+    ]
+
+
 def test_what_is_wrong_is_told_and_is_its_status(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     rules = {"files": ["hosts.yaml"], "refused": ["hosts.yaml:2:1: unknown key"]}
     box = {"name": "box", "failed": ["cannot listen on x"], "authority_lacks": ["new.example.com"]}
