@@ -16,6 +16,8 @@ import pytest
 from docker import APIClient
 
 from egress.runtime.docker import labels, local_image, names
+from egress.runtime.docker.container import WAITER_USER
+from egress.runtime.docker.death_pipe import PIPE_PATH, DeathPipe, wait_script
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.reaper import reap
 from egress.runtime.proxy_client import ControlProxyClient
@@ -213,3 +215,46 @@ def test_what_is_not_known_to_be_left_is_left_alone(
     assert reap(engine, home) == ()
     assert set(foreign) <= {each.name for each in engine.containers()}
     assert (home / "of-nobody").is_dir()
+
+
+# One that starts late ---------------------------------------------------------------------------------
+
+
+def waiting(engine: DockerEngine, image: str, pipe: Path) -> str:
+    """A container that waits at a pipe as sandboxes do, with less patience."""
+    config = {
+        "Image": engine.image_id(image),
+        "User": WAITER_USER,
+        "Entrypoint": ["/bin/sh", "-c", wait_script(open_timeout=1)],
+        "Cmd": [],
+        "Labels": labels.owner_labels(labels.ROLE_SANDBOX, str(pipe.with_suffix(".lease"))),
+        "HostConfig": {
+            "Init": True,
+            "NetworkMode": "none",
+            "Mounts": [{"Type": "bind", "Source": str(pipe), "Target": PIPE_PATH, "ReadOnly": True}],
+        },
+    }
+    return engine.create_container(f"egress-test-{secrets.token_hex(4)}", config)
+
+
+def test_a_container_that_starts_after_its_owner_died_ends_by_itself(
+    engine: DockerEngine, image: str, tmp_path: Path
+) -> None:
+    """The pipe is still there, and nobody holds the other end; beside it one whose owner lives."""
+    dead, alive = DeathPipe(tmp_path / "dead"), DeathPipe(tmp_path / "alive")
+    dead.close()
+    with ExitStack() as parts:
+        parts.callback(alive.close)
+        ends, goes_on = (waiting(engine, image, pipe.path) for pipe in (dead, alive))
+        for each in (ends, goes_on):
+            parts.callback(engine.remove_container, each)
+            engine.start_container(each)
+        until(lambda: not is_running(engine, ends))
+        assert is_running(engine, goes_on)
+        alive.close()
+        until(lambda: not is_running(engine, goes_on))
+
+
+def is_running(engine: DockerEngine, container: str) -> bool:
+    state = engine.container_state(container)
+    return state is not None and state.is_alive

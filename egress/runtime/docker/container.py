@@ -66,7 +66,7 @@ def config(spec: Spec, placing: Placement, mounts: tuple[Mount, ...]) -> Json:
         "Image": placing.image,
         "Hostname": _HOSTNAME,
         "User": WAITER_USER,
-        "Entrypoint": ["/bin/sh", "-c", death_pipe.WAIT_SCRIPT],
+        "Entrypoint": ["/bin/sh", "-c", death_pipe.wait_script()],
         "Cmd": [],
         "WorkingDir": spec.workdir,
         "Labels": labels.owner_labels(labels.ROLE_SANDBOX, placing.lease),

@@ -52,7 +52,7 @@ def test_nothing_of_the_image_decides_how_it_is_run() -> None:
     found = made(user=7, group=8)
     assert (found["Image"], found["User"], found["Cmd"]) == ("sha256:1", WAITER_USER, [])
     assert found["Healthcheck"] == {"Test": ["NONE"]}
-    assert found["Entrypoint"] == ["/bin/sh", "-c", death_pipe.WAIT_SCRIPT]
+    assert found["Entrypoint"] == ["/bin/sh", "-c", death_pipe.wait_script()]
 
 
 def test_it_has_one_network_and_one_name_server() -> None:
