@@ -1,7 +1,7 @@
 """Check the container engine of this machine, if one answers: whether it is recent enough for sandboxes.
 
-Only its version is asked for, over its unix socket. A missing engine is no fault: the proxy needs none. A
-remote engine is never asked: its address can lead anywhere.
+Only its version is asked for, over its unix socket. A missing engine is no fault: the proxy needs none. An
+engine on another machine is never asked: its address can lead anywhere.
 """
 
 from __future__ import annotations
@@ -14,6 +14,13 @@ from typing import Final
 from egress.doctor.diagnosis import Diagnosis, note, ok, warning
 from egress.doctor.proxy_setup import ProxySetup
 from egress.errors import reason_of
+from egress.runtime.docker.engine_socket import (
+    EngineSocket,
+    engine_sockets,
+    is_socket,
+    unfit_engine,
+)
+from egress.runtime.errors import SandboxError
 from egress.secrets.daemon_thread import run_in_thread
 from egress.unix.http_connection import ASK_ERRORS, ask_json
 from egress.unix.stream_socket import connect
@@ -22,49 +29,42 @@ MIN_ENGINE_VERSION: Final = 23
 ANSWER_TIMEOUT: Final = 2.0
 """Seconds for each socket."""
 
-_SOCKET: Final = "docker.sock"
 _MAX_ANSWER_BYTES: Final = 256 * 1024
 # Bounded, because the answer of another program is printed.
 _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})[\w.+~-]{0,40}", re.ASCII)
 
 
 async def check(setup: ProxySetup) -> list[Diagnosis]:
-    """Check the engine that `docker` would talk to."""
-    named = setup.environ.get("DOCKER_HOST", "")
-    # A TCP address could send the question anywhere.
-    if named and not named.startswith("unix://"):
-        return [note("docker", "DOCKER_HOST names a remote engine, which is not checked")]
-    places = [Path(named.removeprefix("unix://"))] if named else _usual(setup.environ)
+    """Check the engine that sandboxes would use."""
+    try:
+        places = engine_sockets(setup.environ)
+    except SandboxError as error:
+        return [note("docker", error.message, error.hint)]
     return [await run_in_thread(lambda: _first(places))]
 
 
-def _usual(environ: Mapping[str, str]) -> list[Path]:
-    """Return the default sockets of engines: the system's, and the user's."""
-    own = environ.get("XDG_RUNTIME_DIR", "")
-    return [Path("/var/run") / _SOCKET, *([Path(own) / _SOCKET] if own.startswith("/") else [])]
-
-
-def _first(places: Sequence[Path]) -> Diagnosis:
+def _first(places: Sequence[EngineSocket]) -> Diagnosis:
     """Return the diagnosis of the first engine that answers."""
     found = note("docker", "no engine answers (the proxy needs none)")
-    for place in filter(_is_socket, places):
+    if places[0].named_by:
+        error = places[0].no_answer()
+        found = note("docker", error.message, error.hint)
+    for place in places:
+        if not is_socket(place.path):
+            continue
         try:
-            return judged(place, _version(place))
+            return judged(place.path, _version(place.path))
         except ASK_ERRORS as error:
-            fact = f"{place} does not answer: {reason_of(error)}"
+            fact = f"{place.path} does not answer: {reason_of(error)}"
             found = note("docker", fact, "start the engine, or join its group")
     return found
 
 
 def judged(place: Path, answer: Mapping[str, object]) -> Diagnosis:
     """Judge an engine by its own description."""
-    # Podman answers in Docker's API, but counts its versions differently.
-    parts = answer.get("Components")
-    names = [part.get("Name") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
     match = _VERSION.fullmatch(str(answer.get("Version")))
-    # Podman has its own version numbers, which the floor does not cover.
-    if any("podman" in str(name).lower() for name in names):
-        return note("docker", f"Podman answers at {place}; its version is not checked")
+    if unfit := unfit_engine(place, answer):
+        return note("docker", unfit.message, unfit.hint)
     if match is None:
         return warning("docker", f"{place} answers without naming its version", "see `docker version`")
     # AF_VSOCK reaches the hypervisor past all network rules; newer default profiles forbid it.
@@ -75,13 +75,6 @@ def judged(place: Path, answer: Mapping[str, object]) -> Diagnosis:
             f"use version {MIN_ENGINE_VERSION} or newer, or a seccomp profile with --seccomp",
         )
     return ok("docker", f"{match[0]} at {place}")
-
-
-def _is_socket(place: Path) -> bool:
-    try:
-        return place.is_socket()
-    except OSError:
-        return False
 
 
 def _version(place: Path) -> Mapping[str, object]:

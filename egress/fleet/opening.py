@@ -28,6 +28,8 @@ from egress.fleet.runtime_choice import (
     open_runtime,
     read_kind,
 )
+from egress.runtime.docker.engine_socket import engine_sockets, is_socket
+from egress.runtime.errors import SandboxError
 
 if TYPE_CHECKING:
     from egress.fleet.fleet import Fleet
@@ -77,13 +79,13 @@ def open_fleet(
 
     # After the search for a served fleet, which needs no runtime of this process.
     def choose() -> RuntimeChoice:
-        choice = choose_runtime(wanted)
+        choice = choose_runtime(wanted, environ)
         check_choice(choice, seccomp, images)
         return choice
 
     if wanted == "namespace":
         # No engine has to be asked, so mistakes show before any process is started.
-        check_choice(choose_runtime(wanted), seccomp, images)
+        check_choice(choose_runtime(wanted, environ), seccomp, images)
     with open_embedded(
         choose,
         environ,
@@ -136,7 +138,7 @@ def open_embedded(
         )
         home = folders.sandbox_home(folder, choice.kind)
         # Sandboxes must never see the proxy's sockets, state, log, key or password.
-        guarded = (folder, private, state, audit, *_own_files(environ, options))
+        guarded = (folder, private, state, audit, *_own_files(environ, options), *_engines(environ))
         # The runtime sets up what needs no proxy before it asks the proxy for the first time.
         proxy_client = ControlProxyClient(private, proxy.release)
         parameters = RuntimeParameters(proxy_client, home, provision, guarded, seccomp, is_single)
@@ -157,6 +159,15 @@ def open_embedded(
         )
         parts.callback(fleet.close)
         yield fleet
+
+
+def _engines(environ: Mapping[str, str]) -> list[Path]:
+    """The sockets of engines at other places than those that are never mounted anyway."""
+    try:
+        return [each.path for each in engine_sockets(environ) if is_socket(each.path)]
+    except SandboxError:
+        # An engine of another machine has no socket here.
+        return []
 
 
 def _own_files(environ: Mapping[str, str], options: Sequence[str]) -> Iterator[Path]:

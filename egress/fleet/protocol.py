@@ -29,6 +29,8 @@ class FleetInfo:
     """The folder of the audit log."""
     runtime_dir: Path | None = None
     """The folder of the proxy's sockets."""
+    engine: Path | None = None
+    """The socket of the engine; None without one."""
     image: str = ""
     """The image of a sandbox that names none; empty if each caller looks for it."""
 

@@ -7,19 +7,19 @@ runtime imports the whole SDK.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from egress.fleet.protocol import FleetInfo
-from egress.runtime.errors import EngineUnavailableError, SpecError, UnsupportedError
+from egress.runtime.docker.engine_socket import ENGINE_SOCKET, engine_sockets, is_socket
+from egress.runtime.errors import EngineUnavailableError, SandboxError, SpecError, UnsupportedError
 from egress.runtime.protocol import Provisioner, Runtime
 from egress.runtime.proxy_client import ProxyClient
 
 RuntimeKind = Literal["docker", "namespace"]
 RUNTIME_VARIABLE: Final = "EGRESS_RUNTIME"
-ENGINE_SOCKET: Final = Path("/var/run/docker.sock")
 _RUNTIME_KINDS: Final[tuple[RuntimeKind, ...]] = ("docker", "namespace")
 _ISOLATION_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -48,6 +48,8 @@ class RuntimeChoice:
     why: str
     isolation: str | None = None
     """Another runtime of the engine, such as `runsc`; None for the engine's default."""
+    engine: Path = ENGINE_SOCKET
+    """The socket of the engine."""
 
 
 def read_kind(asked: str | None, environ_value: str | None) -> str | None:
@@ -67,27 +69,25 @@ def read_kind(asked: str | None, environ_value: str | None) -> str | None:
     return None
 
 
-def choose_runtime(asked: str | None, engine: Path = ENGINE_SOCKET) -> RuntimeChoice:
-    """Choose a runtime.
+def choose_runtime(asked: str | None, environ: Mapping[str, str]) -> RuntimeChoice:
+    """Choose a runtime; `environ` may name the engine.
 
     Raises `EngineUnavailableError` or `UnsupportedError` for a kind that was asked for.
     """
     if asked == "namespace":
         return RuntimeChoice("namespace", "requested")
     try:
-        version = _engine_version(engine)
+        engine, version = _first_engine(environ)
     except (EngineUnavailableError, UnsupportedError) as error:
         if asked is not None:
             raise
         return RuntimeChoice("namespace", error.message)
     if asked not in (None, "docker"):
-        return RuntimeChoice("docker", f"{asked}, requested", asked)
-    return RuntimeChoice("docker", "requested" if asked else f"engine {version} answers")
+        return RuntimeChoice("docker", f"{asked}, requested", asked, engine)
+    return RuntimeChoice("docker", "requested" if asked else f"engine {version} answers", engine=engine)
 
 
-def check_choice(
-    choice: RuntimeChoice, seccomp: Path | None, images: Sequence[str] = (), engine: Path = ENGINE_SOCKET
-) -> None:
+def check_choice(choice: RuntimeChoice, seccomp: Path | None, images: Sequence[str] = ()) -> None:
     """Raise every problem of a choice that shows before a proxy is started."""
     if choice.kind == "namespace":
         _check_profile(choice, seccomp)
@@ -96,7 +96,7 @@ def check_choice(
         for image in images:
             image_root(image)
     elif seccomp is not None or choice.isolation is not None or images:
-        _check_engine(choice, seccomp, images, engine)
+        _check_engine(choice, seccomp, images)
 
 
 def _check_profile(choice: RuntimeChoice, seccomp: Path | None) -> None:
@@ -106,11 +106,11 @@ def _check_profile(choice: RuntimeChoice, seccomp: Path | None) -> None:
         )
 
 
-def _check_engine(choice: RuntimeChoice, seccomp: Path | None, images: Sequence[str], engine: Path) -> None:
+def _check_engine(choice: RuntimeChoice, seccomp: Path | None, images: Sequence[str]) -> None:
     from egress.runtime.docker.engine import DockerEngine  # noqa: PLC0415 - only where it is chosen
     from egress.runtime.docker.isolation import choose_isolation  # noqa: PLC0415 - likewise
 
-    found = DockerEngine(engine)
+    found = DockerEngine(choice.engine)
     try:
         choose_isolation(found, choice.isolation, seccomp)
         for image in images:
@@ -119,9 +119,7 @@ def _check_engine(choice: RuntimeChoice, seccomp: Path | None, images: Sequence[
         found.close()
 
 
-def open_runtime(
-    choice: RuntimeChoice, parameters: RuntimeParameters, engine: Path = ENGINE_SOCKET
-) -> tuple[Runtime, FleetInfo]:
+def open_runtime(choice: RuntimeChoice, parameters: RuntimeParameters) -> tuple[Runtime, FleetInfo]:
     """Make the runtime, and describe it with the gaps of its isolation.
 
     Raises the error that prevents it.
@@ -130,20 +128,34 @@ def open_runtime(
     runtime = (
         _open_namespace(parameters)
         if choice.kind == "namespace"
-        else _open_docker(parameters, choice.isolation, engine)
+        else _open_docker(parameters, choice.isolation, choice.engine)
     )
     cautions = getattr(runtime, "cautions", ())
-    return runtime, FleetInfo(kind=choice.kind, why=choice.why, cautions=tuple(map(str, cautions)))
+    engine = choice.engine if choice.kind == "docker" else None
+    about = FleetInfo(kind=choice.kind, why=choice.why, cautions=tuple(map(str, cautions)), engine=engine)
+    return runtime, about
 
 
-def _engine_version(engine: Path) -> str:
+def _first_engine(environ: Mapping[str, str]) -> tuple[Path, str]:
+    """Return the first engine that answers, and its version."""
     from egress.runtime.docker.engine import DockerEngine  # noqa: PLC0415 - only where it is looked for
 
-    found = DockerEngine(engine)
-    try:
-        return found.version
-    finally:
-        found.close()
+    places = engine_sockets(environ)
+    failure: SandboxError = places[0].no_answer()
+    for place in places:
+        # A place without a socket says less than a socket where nothing answers.
+        if not is_socket(place.path):
+            continue
+        try:
+            found = DockerEngine(place.path)
+        except EngineUnavailableError as error:
+            failure = place.no_answer() if place.named_by else error
+            continue
+        try:
+            return place.path, found.version
+        finally:
+            found.close()
+    raise failure
 
 
 def _open_docker(parameters: RuntimeParameters, isolation: str | None, engine: Path) -> Runtime:

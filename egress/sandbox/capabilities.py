@@ -5,10 +5,12 @@ A feature that a runtime lacks raises an error with the cure; it is never skippe
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.protocol import FleetInfo
+from egress.runtime.docker.engine_socket import ENGINE_SOCKET
 from egress.runtime.errors import SpecError, UnsupportedError
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Info, Spec
@@ -51,20 +53,20 @@ def choose_image(runtime: Runtime, image: str | None) -> str:
     """Return the requested image, or the default of the runtime. Raises `SpecError` without a default."""
     if image is not None:
         return image
-    kind = runtime.about.kind if isinstance(runtime, FleetRuntime) else ""
-    if kind == "namespace":
+    about = runtime.about if isinstance(runtime, FleetRuntime) else FleetInfo(kind="")
+    if about.kind == "namespace":
         return HOST_IMAGE
-    if kind == "docker":
-        return _demo_image()
+    if about.kind == "docker":
+        return about.image or _demo_image(about.engine or ENGINE_SOCKET)
     raise SpecError("image is missing", "name one: image=...")
 
 
-def _demo_image() -> str:
+def _demo_image(socket: Path) -> str:
     from egress.runtime.docker.engine import DockerEngine  # noqa: PLC0415 - only where it is needed
     from egress.runtime.docker.images.demo import demo_image  # noqa: PLC0415 - likewise
 
     # A connection of its own, closed again: the runtime may live in another process.
-    engine = DockerEngine()
+    engine = DockerEngine(socket)
     try:
         return demo_image(engine)
     finally:

@@ -105,7 +105,7 @@ def test_a_runtime_that_cannot_be_used_leaves_no_proxy_and_no_record(
 
     usual_close = EmbeddedProxy.close
     monkeypatch.setattr(opening, "check_choice", refuse)
-    monkeypatch.setattr(opening, "choose_runtime", lambda _: RuntimeChoice("docker", "requested"))
+    monkeypatch.setattr(opening, "choose_runtime", lambda *_: RuntimeChoice("docker", "requested"))
     monkeypatch.setattr(EmbeddedProxy, "close", close)
     with (
         pytest.raises(ImageMissingError),

@@ -191,9 +191,10 @@ def image(about: FleetInfo, wanted: str | None, tell: Callable[[str], None] = sa
         return "host"
     # Imported here: each loads a library that other commands never need.
     from egress.runtime.docker.engine import DockerEngine
+    from egress.runtime.docker.engine_socket import ENGINE_SOCKET
     from egress.runtime.docker.images.demo import demo_image
 
-    engine = DockerEngine()
+    engine = DockerEngine(about.engine or ENGINE_SOCKET)
     try:
         return demo_image(engine, tell)
     finally:

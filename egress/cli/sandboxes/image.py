@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from egress import environment
 from egress.cli import atomic_write, render
 from egress.cli.render import BOLD, GOOD
 from egress.cli.sandboxes import fleet_session
@@ -56,10 +57,11 @@ def build(base: str | None, tag: str | None, which: str) -> int:
             raise UsageError(f"{option} is for a single image", "build the images one by one")
     # Imported here: each loads a library that other commands never need.
     from egress.runtime.docker.engine import DockerEngine
+    from egress.runtime.docker.engine_socket import find_engine
     from egress.runtime.docker.images import product_images
 
     # The options are checked by now: a wrong one should not need an engine to be reported.
-    engine = DockerEngine()
+    engine = DockerEngine(find_engine(environment.read_environment()))
     try:
         for each in IMAGES if which == ALL else (which,):
             made = product_images.MAKERS[each](engine, base, fleet_session.say)

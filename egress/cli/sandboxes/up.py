@@ -97,7 +97,7 @@ def _stay(
         ended.set()
 
     def choose() -> RuntimeChoice:
-        choice = choose_runtime(read_kind(runtime, environ.get(RUNTIME_VARIABLE)))
+        choice = choose_runtime(read_kind(runtime, environ.get(RUNTIME_VARIABLE)), environ)
         check_choice(choice, seccomp)
         return choice
 

@@ -1,7 +1,7 @@
 """A typed client of the container engine, limited to the calls that sandboxes need.
 
-It connects to the engine of this machine over a unix socket and to no other: mounts and the door's socket are
-local. Settings of the Docker client in home directories are ignored; they can name another engine, and
+It connects to an engine of this machine over a unix socket: mounts and the door's socket are local. The
+module `engine_socket` finds that socket. All other settings of the Docker client are ignored, among them its
 proxies with passwords.
 
 Error texts of the engine are shown to the operator. No decision depends on them, except where a comment says
@@ -23,6 +23,7 @@ from docker import APIClient
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.types import IPAMConfig, IPAMPool
 
+from egress.runtime.docker.engine_socket import ENGINE_SOCKET, EngineSocket, unfit_engine
 from egress.runtime.docker.sdk_transport import SdkTransport
 from egress.runtime.errors import (
     EngineError,
@@ -35,7 +36,6 @@ from egress.runtime.errors import (
 
 type Json = Mapping[str, object]
 
-ENGINE_SOCKET: Final = Path("/var/run/docker.sock")
 MIN_API_VERSION: Final = (1, 41)
 _CALL_TIMEOUT: Final = 120
 _MAX_REASON_LENGTH: Final = 300
@@ -79,11 +79,11 @@ class DockerEngine:
         """Connect. Raises `EngineUnavailableError`, or `UnsupportedError` for an old engine."""
         self.socket = socket.resolve()
         if not self.socket.is_socket():
-            raise EngineUnavailableError(
-                f"no engine answers at {socket}", "start the engine, or name its socket"
-            )
+            raise EngineSocket(socket).no_answer()
         said = self._read_version()
         self.version, self.api_version = str(said["Version"]), str(said["ApiVersion"])
+        if unfit := unfit_engine(socket, said):
+            raise unfit
         if tuple(map(int, self.api_version.split("."))) < MIN_API_VERSION:
             raise UnsupportedError(
                 f"the engine's API version {self.api_version} is too old", "upgrade it to 20.10 or newer"

@@ -22,8 +22,9 @@ from typing import Final
 from egress.runtime import canary_planting, mounts
 from egress.runtime.docker import container, isolation, labels, names
 from egress.runtime.docker.container_pool import ContainerPool
-from egress.runtime.docker.engine import ENGINE_SOCKET, ContainerGoneError, ContainerState, DockerEngine
+from egress.runtime.docker.engine import ContainerGoneError, ContainerState, DockerEngine
 from egress.runtime.docker.engine_events import sandbox_events
+from egress.runtime.docker.engine_socket import ENGINE_SOCKET
 from egress.runtime.docker.network_cell import NetworkCell, NetworkCellPool
 from egress.runtime.docker.process import DockerProcess, ExecTarget, death_error
 from egress.runtime.docker.reaper import reap

@@ -35,7 +35,10 @@ def test_an_engine_that_does_not_say_is_doubtful_and_not_quoted(answer: dict[str
 
 def test_podman_counts_otherwise() -> None:
     answer = {"Version": "5.2.0", "Components": [{"Name": "Podman Engine"}, "x"]}
-    assert judged(PLACE, answer).level is Level.NOTE
+    found = judged(PLACE, answer)
+    assert found.level is Level.NOTE
+    assert "Podman 5.2.0 answers at /run/docker.sock" in found.fact
+    assert "--runtime namespace" in found.fix
 
 
 @pytest.mark.parametrize("host", ["tcp://user:hunter2-hunter2@10.0.0.9:2375", "ssh://me@build.example.com"])
@@ -51,10 +54,13 @@ async def test_no_engine_is_no_fault(there: bool, tmp_path: Path) -> None:
     if there:
         (tmp_path / "docker.sock").write_text("no socket")
     environ = {"DOCKER_HOST": f"unix://{tmp_path}/docker.sock"}
-    assert only(await container_engine.check(patient(tmp_path, environ=environ))).level is Level.NOTE
+    found = only(await container_engine.check(patient(tmp_path, environ=environ)))
+    assert found.level is Level.NOTE
+    assert found.fact == f"no engine answers at {tmp_path}/docker.sock, which DOCKER_HOST names"
 
 
-def test_an_engine_is_looked_for_where_it_usually_is() -> None:
-    usual = container_engine._usual({"XDG_RUNTIME_DIR": "/run/user/1000"})
-    assert [str(path) for path in usual] == ["/var/run/docker.sock", "/run/user/1000/docker.sock"]
-    assert len(container_engine._usual({"XDG_RUNTIME_DIR": "relative"})) == 1
+async def test_an_engine_in_a_virtual_machine_is_of_no_use() -> None:
+    found = judged(PLACE, {"Version": "27.1.0", "KernelVersion": "6.8-of-colima"})
+    assert found.level is Level.NOTE
+    assert "runs in a virtual machine" in found.fact
+    assert "--runtime namespace" in found.fix

@@ -25,7 +25,7 @@ def examine_image(image: str, runtime: str | None, *, as_json: bool) -> int:
     environ = environment.read_environment()
     # `host` only exists for namespaces, so --runtime is not needed.
     asked = runtime or ("namespace" if image == "host" or image.startswith("/") else None)
-    choice = choose_runtime(read_kind(asked, environ.get(RUNTIME_VARIABLE)))
+    choice = choose_runtime(read_kind(asked, environ.get(RUNTIME_VARIABLE)), environ)
     folder = environment.runtime_dir(environ)
     with (
         tempfile.TemporaryDirectory(prefix="egress-doctor-") as private,
