@@ -173,9 +173,11 @@ def _run(start: StartValues, announce: Callable[[ReadyReport], None], waiting: O
     # This loads mitmproxy.
     _load_proxy()
     from egress.proxy.clock import SystemClock
+    from egress.proxy.event_loop import FairEventLoop
     from egress.proxy.process.lifecycle import ProxyServer
 
-    return asyncio.run(ProxyServer(start, SystemClock()).run(announce, waiting))
+    server = ProxyServer(start, SystemClock())
+    return asyncio.run(server.run(announce, waiting), loop_factory=FairEventLoop)
 
 
 # Output -----------------------------------------------------------------------------------------

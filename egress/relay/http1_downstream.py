@@ -27,8 +27,6 @@ from egress.relay.relay_port import RelayPort
 from egress.types import Headers
 
 _EXTENSIONS_FIELD = "sec-websocket-extensions"
-MAX_REQUESTS_PER_TURN = 32
-"""Requests answered in a turn before other connections get theirs."""
 
 
 class Http1Downstream(PacedHttp1):
@@ -79,7 +77,6 @@ class Http1Downstream(PacedHttp1):
     def received(self, data: bytes) -> None:
         """Take bytes of the client."""
         if self._is_raw:
-            self._pacer.passed()
             if self._stream is not None:
                 self._stream.request_data(data)
             return
@@ -108,10 +105,9 @@ class Http1Downstream(PacedHttp1):
 
     def pump(self) -> None:
         """Begin the next request if its turn has come: a loop, since responses can be immediate."""
-        left = MAX_REQUESTS_PER_TURN
+        turn = self._relay.service.turn
         # A client that does not read its responses gets no more of them, or they would pile up here.
-        while self._turn and not self._blocked and left:
-            left -= 1
+        while self._turn and not self._blocked and not turn.is_over:
             self._turn = False
             self._ahead = False
             try:
@@ -135,8 +131,6 @@ class Http1Downstream(PacedHttp1):
 
     def tick(self, now: float) -> None:
         """End a stage that takes too long."""
-        if self._is_raw:
-            self._pacer.new_second()
         limits = self._relay.limits
         if self._stream is not None:
             self._stream_stall.abort_if_stalled(self._stream, now, limits, held=self._held)
@@ -228,6 +222,7 @@ class Http1Downstream(PacedHttp1):
 
     def _begin(self, head: RequestHead) -> None:
         self._head = head
+        self._begin_message()
         self._is_whole = head.framing.is_empty
         self._writer.answer(head)
         self._requests += 1

@@ -1,113 +1,86 @@
-"""How much of a read an HTTP/1 connection handles in one turn.
+"""Where a read of an HTTP/1 connection is cut, so that each piece is little work.
 
-A small WebSocket frame costs as much as a long one, so a read that holds many is handled in pieces, and
-frames beyond the bound of a second wait for the next second. This module counts only: faults in frames are
-found by `websocket`.
+How much work a byte makes is not known before: it may be part of a download, of a chunk of one byte, of a
+compressed body a thousand times as long. So a message begins with small pieces, and they double while there
+is time left behind them. A WebSocket is cut behind a few frames, since each is as much work as a thousand
+bytes. This module counts only: faults in frames are found by `websocket`.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
-SMALL_FRAME_BYTES: Final = 16
-"""Payloads below this size cost more to look at than to carry."""
-MAX_SMALL_FRAMES: Final = 2000
-"""Small frames in a second."""
-_MAX_FRAMES_PER_PIECE: Final = 128
-"""Small frames at a time, before other connections get their turn."""
-_SHORT_HEAD_BYTES: Final = 6
-UNCUT_BYTES: Final = 1 << 30
-"""A slice that no read reaches."""
+MIN_PIECE_BYTES: Final = 4 * 1024
+MAX_PIECE_BYTES: Final = 256 * 1024
+_MAX_FRAMES_PER_PIECE: Final = 8
+_MAX_FRAME_BYTES_PER_PIECE: Final = 32 * 1024
 
 
 class PacedHttp1:
-    """The pacing of an HTTP/1 connection, of either side. Before a switch to frames nothing is counted."""
+    """The pacing of an HTTP/1 connection, of either side."""
 
     _is_raw = False
     """The connection has become a WebSocket."""
-    _pacer: FramePacer
-    slice = UNCUT_BYTES
-    """Bytes of a read that are handled at once: heads are not many, and frames are counted before."""
+    _cutter: FrameCutter
+    _piece_bytes = MIN_PIECE_BYTES
+
+    def _begin_message(self) -> None:
+        """Begin anew with small pieces: nothing is known of the message that comes."""
+        self._piece_bytes = MIN_PIECE_BYTES
 
     def _begin_frames(self) -> None:
-        """Count what comes as frames from here on."""
+        """Cut what comes between frames from here on."""
         self._is_raw = True
-        self._pacer = FramePacer()
-        self.slice = 0
+        self._cutter = FrameCutter()
 
-    @property
-    def is_busy(self) -> bool:
-        """The last piece was much work."""
-        return self._is_raw
+    def piece_end(self, data: bytes, start: int) -> int:
+        """Return where the bytes end that are read in one go."""
+        if self._is_raw:
+            return self._cutter.piece_end(data, start)
+        return min(start + self._piece_bytes, len(data))
 
-    @property
-    def is_full(self) -> bool:
-        """The connection has had all that it may have in this second."""
-        return self._is_raw and self._pacer.is_full
-
-    def slices(self, data: bytes) -> list[bytes]:
-        """Cut a read into pieces that mean bounded work."""
-        return self._pacer.cut(data) if self._is_raw else [data]
+    def note_piece(self, *, is_over: bool) -> None:
+        """A piece has been read; `is_over`: it took all the time that there was."""
+        if is_over:
+            self._piece_bytes = max(self._piece_bytes // 2, MIN_PIECE_BYTES)
+        elif self._piece_bytes < MAX_PIECE_BYTES:
+            self._piece_bytes *= 2
 
 
-class FramePacer:
-    """Counts the small frames that a side sends. It finds no faults: `websocket` does."""
+class FrameCutter:
+    """Finds the ends of WebSocket frames. It finds no faults: `websocket` does."""
 
-    __slots__ = ("_counts", "_head", "_left", "_small")
+    __slots__ = ("_head", "_left")
 
     def __init__(self) -> None:
         self._head = b""
         """The beginning of a frame whose length is still unknown."""
         self._left = 0
         """Bytes of a frame that are still to come."""
-        self._counts: deque[int] = deque()
-        self._small = 0
 
-    @property
-    def is_full(self) -> bool:
-        """Too many small frames came in this second."""
-        return self._small >= MAX_SMALL_FRAMES
-
-    def new_second(self) -> None:
-        """Begin to count anew."""
-        self._small = 0
-
-    def passed(self) -> None:
-        """The next piece has been handed on."""
-        if self._counts:
-            self._small += self._counts.popleft()
-
-    def cut(self, data: bytes) -> list[bytes]:
-        """Return the same bytes in pieces, none of which holds too many small frames."""
-        pieces: list[bytes] = []
-        start = small = 0
-        # The held bytes are the end of the last read, so positions in `data` may be negative.
-        at, kept = -len(self._head), self._head
-        head = kept + data[:16] if kept else b""
-        self._head = b""
-        while True:
+    def piece_end(self, data: bytes, start: int) -> int:
+        """Return where the bytes end that are read in one go; called once for each piece, in their order."""
+        at, end, frames = start, min(len(data), start + _MAX_FRAME_BYTES_PER_PIECE), 0
+        while at < end:
             if self._left:
-                step = min(self._left, len(data) - at)
+                step = min(self._left, end - at)
                 self._left -= step
                 at += step
-            if at >= len(data):
+                continue
+            if frames == _MAX_FRAMES_PER_PIECE:
                 break
-            frame = head[at + len(kept) :] if at < 0 else data[at : at + 14]
-            size = _size_of(frame)
+            frames += 1
+            head = self._head + data[at : at + _LONGEST_HEAD_BYTES - len(self._head)]
+            size = _size_of(head)
             if size is None:
-                self._head = frame[:14]
-                break
-            if size < SMALL_FRAME_BYTES + _SHORT_HEAD_BYTES:
-                small += 1
-                if small > _MAX_FRAMES_PER_PIECE and at > start:
-                    pieces.append(data[start:at])
-                    self._counts.append(small - 1)
-                    start, small = at, 1
-            self._left = size
-        pieces.append(data[start:])
-        self._counts.append(small)
-        return pieces
+                # Too little of it is there: all that is left of the data is part of this head.
+                self._head = head
+                return len(data)
+            self._left, self._head = size - len(self._head), b""
+        return at
+
+
+_LONGEST_HEAD_BYTES: Final = 14
 
 
 def _size_of(frame: bytes) -> int | None:

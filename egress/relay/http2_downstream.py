@@ -21,7 +21,7 @@ from egress.http1 import CHUNKED, NO_BODY, Body, Framing
 from egress.http1.fields import LOOKALIKE_FIELDS, read_length
 from egress.relay.error_page import ErrorPage, error_page
 from egress.relay.exchange_stream import ExchangeStream
-from egress.relay.http2_goaway import GoAway, GoAwayFilter
+from egress.relay.http2_goaway import GoAway
 from egress.relay.http2_limits import (
     CLIENT_WINDOW_BYTES,
     FloodError,
@@ -37,7 +37,6 @@ from egress.relay.ports import CLIENT_WIRE
 from egress.relay.relay_port import RelayPort
 from egress.types import Headers
 
-_PREFACE_BYTES: Final = 24
 _PSEUDO_HEADERS: Final = frozenset({":method", ":scheme", ":path", ":authority", ":protocol"})
 
 
@@ -47,7 +46,6 @@ class Http2Downstream(PacedHttp2):
     def __init__(self, relay: RelayPort) -> None:
         self._relay = relay
         super().__init__(client_side=False)
-        self._goodbyes = GoAwayFilter(preface=_PREFACE_BYTES)
         self._halves: dict[int, Http2DownstreamHalf] = {}
         self.outbox = Http2SendQueue(self._h2, self._on_congestion)
         self._draining = False
@@ -90,8 +88,11 @@ class Http2Downstream(PacedHttp2):
             except ProtocolError as error:
                 self._broken(error.error_code)
                 return
+            # Peers that ask and take it back, over and over, must not cost us the work of a request each.
+            unwanted = {each.stream_id for each in found if isinstance(each, events.StreamReset)}
             for event in found:
-                self._take(event)
+                if not isinstance(event, events.RequestReceived) or event.stream_id not in unwanted:
+                    self._take(event)
 
     def ended(self) -> None:
         """The client has closed its side."""

@@ -7,8 +7,10 @@ counted again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
+import hpack
 from h2 import connection as h2_connection
 from h2 import events
 from h2.config import H2Configuration
@@ -17,6 +19,8 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 
+from egress.relay.http2_fields import MessagePart, check_fields
+from egress.relay.http2_goaway import GoAwayFilter
 from egress.relay.limits import MIN_WINDOW_BYTES
 from egress.types import Headers
 
@@ -31,6 +35,7 @@ CONNECTION_WINDOW_BYTES: Final = 8 * 1024 * 1024
 CLIENT_WINDOW_BYTES: Final = 2 * 1024 * 1024
 """Window of a client connection: a sandbox may have many connections."""
 MAX_HEAD_BYTES: Final = 64 * 1024
+PREFACE_BYTES: Final = 24
 
 _MAX_EVENTS_PER_SECOND: Final[dict[type, int]] = {
     events.StreamReset: 200,
@@ -43,21 +48,23 @@ _MAX_EVENTS_PER_SECOND: Final[dict[type, int]] = {
 }
 MAX_UNREAD_BYTES: Final = 4 * 1024 * 1024
 _MAX_TABLE_BYTES: Final = 4096
+_MAX_TABLE_UPDATES: Final = 2
+"""Changes of the size of the table of fields in a head: the standard knows a reason for two."""
 _MAX_EMPTY_DATA: Final = 200
-SLICE_BYTES: Final = 16 * 1024
-"""Bytes of a read that are looked at in one go; a frame of data is mostly as long."""
-SMALL_FRAME_BYTES: Final = 64
-"""Bytes of DATA below which a frame costs more to look at than to carry."""
-MAX_SMALL_FRAMES: Final = 4000
-"""Small frames in a second; above it the connection is not read until the next second."""
-_BUSY_FRAMES: Final = 64
-"""Small frames in a slice of a read, before other connections get their turn."""
 _MAX_WINDOW_UPDATES: Final = 4000
 """Window updates in a second without regard to sent bytes."""
 _PAID_WINDOW_BYTES: Final = 1024
 """Sent bytes that pay for each further window update."""
 _MAX_PAID_WINDOW_BYTES: Final = 32 * 1024 * 1024
 """Sent bytes that are remembered for later window updates."""
+
+
+_PARTS: Final[dict[type, MessagePart]] = {
+    events.RequestReceived: "request",
+    events.ResponseReceived: "response",
+    events.InformationalResponseReceived: "response",
+    events.TrailersReceived: "trailers",
+}
 
 
 class FloodError(ProtocolError):
@@ -72,28 +79,11 @@ class Http2Counters:
     def __init__(self) -> None:
         self._counts: dict[type, int] = {}
         self._unread = 0
-        self._small = 0
-        self._small_before = 0
         self._sent = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Too many small frames came in this second: honest peers may send them, but slower."""
-        return self._small >= MAX_SMALL_FRAMES
-
-    @property
-    def is_busy(self) -> bool:
-        """Many small frames came in the last read."""
-        return self._small - self._small_before > _BUSY_FRAMES
 
     def new_second(self) -> None:
         """Begin to count anew."""
         self._counts.clear()
-        self._small = self._small_before = 0
-
-    def new_read(self) -> None:
-        """A read begins."""
-        self._small_before = self._small
 
     def count(self, event: events.Event) -> None:
         """Count an event; raises `FloodError` where it is one too many."""
@@ -101,10 +91,7 @@ class Http2Counters:
         most = _MAX_EVENTS_PER_SECOND.get(kind)
         if most is None:
             if isinstance(event, events.DataReceived):
-                if event.stream_ended or len(event.data or b"") >= SMALL_FRAME_BYTES:
-                    return
-                self._small += 1
-                if event.data:
+                if event.stream_ended or event.data:
                     return
                 most = _MAX_EMPTY_DATA
             elif isinstance(event, events.WindowUpdated):
@@ -141,36 +128,25 @@ class PacedHttp2:
     def __init__(self, *, client_side: bool) -> None:
         self._bounds = Http2Counters()
         self._h2 = new_connection(client_side=client_side)
+        self._goodbyes = GoAwayFilter(preface=0 if client_side else PREFACE_BYTES)
         self._is_closed = False
 
     @property
     def reads(self) -> bool:
-        """Flow control keeps the body of each stream in bounds; many tiny frames have to wait."""
-        return not self._bounds.is_full
+        """Flow control keeps the body of each stream in bounds, so the connection is always read."""
+        return True
 
     def acknowledge(self, stream: int, count: int) -> None:
         """Let the peer send this much more."""
         if count and not self._is_closed:
             self._h2.acknowledge_received_data(count, stream)
 
-    @property
-    def slice(self) -> int:
-        """Bytes of a read that are looked at as they come; longer ones may hold many frames."""
-        return SLICE_BYTES
+    def piece_end(self, data: bytes, start: int) -> int:
+        """Return where the bytes end that are read in one go."""
+        return self._goodbyes.piece_end(data, start)
 
-    def slices(self, data: bytes) -> list[bytes]:
-        """Return what is read in pieces that mean bounded work."""
-        return [data[at : at + SLICE_BYTES] for at in range(0, len(data), SLICE_BYTES)]
-
-    @property
-    def is_busy(self) -> bool:
-        """The last piece was much work."""
-        return self._bounds.is_busy
-
-    @property
-    def is_full(self) -> bool:
-        """The connection has had all that it may have in this second."""
-        return self._bounds.is_full
+    def note_piece(self, *, is_over: bool) -> None:
+        """A piece has been read. Its size is that of frames, and does not depend on how long it took."""
 
 
 class StreamWindow:
@@ -196,13 +172,34 @@ class StreamWindow:
 
 def read_events(h2: H2Connection, bounds: Http2Counters, data: bytes) -> list[events.Event]:
     """Have the library read; a read that is a flood is not acted on at all. Raises `ProtocolError`."""
-    bounds.new_read()
     found = h2.receive_data(data)
     for event in found:
         bounds.count(event)
+        part = _PARTS.get(type(event))
+        if part is not None:
+            check_fields(event.headers, part)  # type: ignore[attr-defined]  # each of these has them
         if isinstance(event, events.RemoteSettingsChanged):
             _limit_table(h2)
     return found
+
+
+class FieldDecoder(hpack.Decoder):
+    """The decoder of the library, for heads that are not made of changes of its table alone."""
+
+    def __init__(self) -> None:
+        super().__init__(MAX_HEAD_BYTES)
+        self._updates = 0
+
+    def decode(self, data: bytes, raw: bool = False) -> Iterable[hpack.HeaderTuple]:  # noqa: FBT001, FBT002
+        self._updates = 0
+        return super().decode(data, raw)
+
+    def _update_encoding_context(self, data: bytes | memoryview) -> int:
+        # A byte each, of which a head can hold a million, and none of them counts as a field.
+        self._updates += 1
+        if self._updates > _MAX_TABLE_UPDATES:
+            raise hpack.HPACKDecodingError("the size of the table changes too often")
+        return super()._update_encoding_context(data)
 
 
 def _limit_table(h2: H2Connection) -> None:
@@ -220,10 +217,15 @@ def encode_headers(headers: Headers) -> list[tuple[bytes, bytes]]:
 
 def new_connection(*, client_side: bool) -> H2Connection:
     """A connection with our bounds in its settings; `initiate` sends them."""
+    # `check_fields` takes the place of the library's check of what comes in.
     config = H2Configuration(
-        client_side=client_side, header_encoding="latin-1", normalize_outbound_headers=False
+        client_side=client_side,
+        header_encoding="latin-1",
+        normalize_outbound_headers=False,
+        validate_inbound_headers=False,
     )
     h2 = H2Connection(config)
+    h2.decoder = FieldDecoder()
     values = {
         SettingCodes.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
         SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW_BYTES,

@@ -13,7 +13,7 @@ from egress.http1 import CHUNKED, NO_BODY, Body, Framing
 from egress.http1.fields import read_length
 from egress.http1.heads import has_no_body
 from egress.relay.exchange_stream import ExchangeStream
-from egress.relay.http2_goaway import GoAway, GoAwayFilter
+from egress.relay.http2_goaway import GoAway
 from egress.relay.http2_limits import (
     MAX_STREAMS,
     FloodError,
@@ -37,7 +37,6 @@ class Http2Upstream(PacedHttp2):
         super().__init__(client_side=True)
         self._halves: dict[int, Http2UpstreamHalf] = {}
         self._waiting: deque[ExchangeStream] = deque()
-        self._goodbyes = GoAwayFilter()
         self.outbox = Http2SendQueue(self._h2, self._on_congestion)
         self._is_leaving = False
         self.idle_since = relay.service.monotonic()

@@ -11,6 +11,7 @@ from egress.http1 import Framing
 from egress.relay.error_page import ErrorPage
 from egress.rules.decide.policy import Policy
 from egress.scrub import Needles
+from egress.shares.turns import Turn
 from egress.types import Head, Headers, Secret
 
 
@@ -45,6 +46,11 @@ class RelayEnvironment(Protocol):
     @property
     def request_id(self) -> Callable[[], str]:
         """Makes an id, for the audit and for the sandbox to quote."""
+        ...
+
+    @property
+    def turn(self) -> Turn:
+        """The turn of the sandbox in the event loop."""
         ...
 
     def policy(self) -> Policy:

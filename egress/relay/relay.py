@@ -19,7 +19,6 @@ and records every running exchange, once. After the client's wire is closed, eve
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Mapping
 from typing import Literal
 
@@ -55,14 +54,24 @@ _MAX_JOINED_BYTES = 64 * 1024
 """Bytes up to which writes that follow each other become one; to join longer ones is not worth it."""
 
 
-class DeferredInput:
+class WaitingInput:
     """Bytes that were read of a wire and wait for another turn."""
 
-    __slots__ = ("end", "slices")
+    __slots__ = ("at", "data", "end")
 
-    def __init__(self, slices: list[bytes]) -> None:
-        self.slices = deque(slices)
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+        """Where those begin that wait; the others have been handed on."""
         self.end: WireEnd | None = None
+
+    def add(self, data: bytes) -> None:
+        """Let these wait behind the others."""
+        self.data, self.at = self.data[self.at :] + data, 0
+
+    def put_first(self, data: bytes) -> None:
+        """Let these go before the others."""
+        self.data, self.at = data + self.data[self.at :], 0
 
 
 class Relay:
@@ -89,7 +98,7 @@ class Relay:
         self._orders: list[RelayOrder] = []
         self._open = {CLIENT_WIRE}
         self._live: set[ExchangeStream] = set()
-        self._ahead: dict[int, DeferredInput] = {}
+        self._ahead: dict[int, WaitingInput] = {}
         """Input that waits for another turn, by wire."""
         self._is_due = False
         """Another turn has been asked for."""
@@ -114,10 +123,7 @@ class Relay:
             return []
         half = self._client if wire == CLIENT_WIRE else self.upstreams.get(wire)
         if half is not None:
-            if len(data) > half.slice or wire in self._ahead:
-                self._received_much(wire, half, data)
-            else:
-                half.received(data)
+            self._take(wire, half, data)
         elif wire in self._open:
             raise RuntimeError("read an upstream before its connection was reported as open")
         return self._taken()
@@ -137,7 +143,10 @@ class Relay:
         if self.is_closed:
             return []
         self._is_due = False
-        self._go_on()
+        for wire, ahead in list(self._ahead.items()):
+            self._advance(wire, ahead)
+            if self.service.turn.is_over:
+                break
         return self._taken()
 
     def opened(self, wire: int, alpn: str = "") -> list[RelayOrder]:
@@ -187,8 +196,6 @@ class Relay:
             stream.tick(now)
         self._client.tick(now)
         self.upstreams.tick(now)
-        if self._ahead and not self._is_due:
-            self._go_on()
         return self._taken()
 
     def recheck(self, policy: Policy, now: int) -> list[RelayOrder]:
@@ -335,50 +342,59 @@ class Relay:
     def _wants_turn(self) -> bool:
         if self._is_due or self.is_closed:
             return False
+        # A half that is held goes on when it is let go, which is an entry too.
         halves = [self._half(wire) for wire in self._ahead]
-        # A half that has used up this second goes on in the next one.
-        return self._client.wants_turn or any(half is None or not half.is_full for half in halves)
+        return self._client.wants_turn or any(half is None or half.reads for half in halves)
 
     def _half(self, wire: int) -> ProtocolSide | None:
         return self._client if wire == CLIENT_WIRE else self.upstreams.get(wire)
 
-    def _received_much(self, wire: int, half: ProtocolSide, data: bytes) -> None:
+    def _take(self, wire: int, half: ProtocolSide, data: bytes) -> None:
+        """Hand over what was read, as far as there is time for it."""
         ahead = self._ahead.get(wire)
         if ahead is not None:
             # Earlier input of the wire waits, so this waits behind it.
-            ahead.slices.extend(half.slices(data))
-            return
-        self._ahead[wire] = ahead = DeferredInput(half.slices(data))
-        self._advance(wire, ahead)
+            ahead.add(data)
+        elif self.service.turn.is_over:
+            self._ahead[wire] = WaitingInput(data)
+        elif (end := half.piece_end(data, 0)) == len(data):
+            half.received(data)
+        else:
+            self._ahead[wire] = ahead = WaitingInput(data)
+            self._advance(wire, ahead, end)
 
     def received_ahead(self, wire: int, data: bytes) -> None:
         """Take bytes that came ahead of a switch, once it is complete."""
-        half, ahead = self._half(wire), self._ahead.get(wire)
-        # The waiting input came behind them, and was sliced before it was known to be frames.
-        data = b"".join([data, *(ahead.slices if ahead else ())])
-        if half is None or not data:
-            return
-        if ahead is None:
-            self._ahead[wire] = DeferredInput(half.slices(data))
-        else:
-            ahead.slices = deque(half.slices(data))
+        ahead = self._ahead.get(wire)
+        if ahead is not None:
+            ahead.put_first(data)
+        elif data:
+            self._ahead[wire] = WaitingInput(data)
 
-    def _go_on(self) -> None:
-        for wire, ahead in list(self._ahead.items()):
-            self._advance(wire, ahead)
+    def _advance(self, wire: int, ahead: WaitingInput, end: int = 0) -> None:
+        """Hand over piece by piece, until the turn is over or no more is wanted; always one at least.
 
-    def _advance(self, wire: int, ahead: DeferredInput) -> None:
-        """Hand over slices until one of them was much work."""
+        `end`: where the first piece ends, if that is known.
+        """
+        turn = self.service.turn
         # The loop ends if the wire was closed meanwhile.
-        while ahead.slices and self._ahead.get(wire) is ahead:
+        while ahead.at < len(ahead.data) and self._ahead.get(wire) is ahead:
             half = self._half(wire)
-            if half is not None and half.is_full:
+            if half is None:
+                ahead.at = len(ahead.data)
+                break
+            if not half.reads:
                 return
-            data = ahead.slices.popleft()
-            if half is not None:
-                half.received(data)
-                if half.is_busy and (ahead.slices or ahead.end):
-                    return
+            start, ahead.at = ahead.at, end or half.piece_end(ahead.data, ahead.at)
+            end = 0
+            half.received(ahead.data[start : ahead.at])
+            is_over = turn.is_over
+            half.note_piece(is_over=is_over)
+            if is_over and self._ahead.get(wire) is ahead:
+                # Other wires go first in the next turn.
+                del self._ahead[wire]
+                self._ahead[wire] = ahead
+                return
         if self._ahead.get(wire) is ahead:
             del self._ahead[wire]
             if ahead.end:

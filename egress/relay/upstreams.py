@@ -24,7 +24,7 @@ from egress.http1 import (
     ResponseReader,
 )
 from egress.relay.exchange_stream import ExchangeStream
-from egress.relay.http1_pacing import UNCUT_BYTES, PacedHttp1
+from egress.relay.http1_pacing import PacedHttp1
 from egress.relay.http2_upstream import Http2Upstream
 from egress.relay.ports import Fetch, Open, WireEnd
 from egress.relay.relay_port import RelayPort, UpstreamConnection
@@ -33,9 +33,6 @@ from egress.types import Head, Secret
 
 HTTP1_ALPN: Final = ("http/1.1",)
 HTTP2_ALPN: Final = ("h2", "http/1.1")
-_MAX_BYTES_PER_TURN: Final = 8 * 1024
-"""Bytes of a compressed response handled in a turn: they may unpack to a thousand times as much, and between
-two turns the client can say that it has enough."""
 
 
 class Upstreams:
@@ -181,9 +178,6 @@ class Upstreams:
                 self.drop(connection)
         for shared in tuple(self._multiplexed):
             shared.tick(now)
-        for each in self._by_wire.values():
-            if isinstance(each, Http1Upstream):
-                each.new_second()
         # The queue is ordered by age, so the loop stops at the first exchange that may wait on.
         while self._queue and now - self._queue[0][1] > self._relay.limits.upstream_wait:
             self._queue.popleft()[0].abort("limit.connections", retry_after=1)
@@ -245,10 +239,6 @@ class Http1Upstream(PacedHttp1):
         self._held = False
         self._blocked = False
         self._used = False
-        self._is_packed = False
-        """The response is compressed, and may be decoded on its way."""
-        # Before its head is read, a response may be compressed.
-        self.slice = _MAX_BYTES_PER_TURN
         self.idle_since = 0.0
 
     @property
@@ -267,25 +257,6 @@ class Http1Upstream(PacedHttp1):
         # A connection that has not taken the last request yet would let the next one pile up unseen.
         return done and not self._blocked
 
-    def slices(self, data: bytes) -> list[bytes]:
-        if self.slice != _MAX_BYTES_PER_TURN:
-            return super().slices(data)
-        return [data[at : at + _MAX_BYTES_PER_TURN] for at in range(0, len(data), _MAX_BYTES_PER_TURN)]
-
-    @property
-    def is_busy(self) -> bool:
-        return self._is_packed or super().is_busy
-
-    @property
-    def is_full(self) -> bool:
-        """The client is held while a compressed response is unpacked, or the pacing is used up."""
-        return (self._is_packed and self._held) or super().is_full
-
-    def new_second(self) -> None:
-        """Begin to count anew."""
-        if self._is_raw:
-            self._pacer.new_second()
-
     def carry(self, stream: ExchangeStream) -> None:
         """Take on this exchange."""
         self._stream = stream
@@ -296,7 +267,6 @@ class Http1Upstream(PacedHttp1):
     def received(self, data: bytes) -> None:
         """Take bytes of the upstream."""
         if self._is_raw:
-            self._pacer.passed()
             if self._stream is not None:
                 self._stream.data(data)
             return
@@ -367,8 +337,6 @@ class Http1Upstream(PacedHttp1):
     def release(self) -> None:
         self._stream = None
         self._used = True
-        self._is_packed = False
-        self.slice = _MAX_BYTES_PER_TURN
         # An idle connection is read, so that its end is noticed.
         self._held = False
         if self.is_free:
@@ -402,8 +370,7 @@ class Http1Upstream(PacedHttp1):
             if isinstance(event, Data):
                 stream.data(event.data)
             elif isinstance(event, ResponseHead):
-                self._is_packed = any(name == "content-encoding" for name, _ in event.headers)
-                self.slice = _MAX_BYTES_PER_TURN if self._is_packed else UNCUT_BYTES
+                self._begin_message()
                 if event.status == 101:
                     # The next event in the list is the end of this message, where the frames begin.
                     self._switch(stream, event)

@@ -552,6 +552,21 @@ def test_rapid_resets_in_one_read_are_not_acted_on() -> None:
     assert not lab.opening
 
 
+def test_a_request_that_is_taken_back_in_the_same_read_is_not_begun() -> None:
+    """Else each pair of frames would cost us a request, and the peer next to nothing."""
+    lab, client = h2_lab()
+    for _ in range(50):
+        stream = client.h2.get_next_available_stream_id()
+        client.h2.send_headers(stream, GOOD, end_stream=True)
+        client.h2.reset_stream(stream)
+    client.flush()
+    assert lab.desk.begun == []
+    assert client.gone is None
+    # The twin: one that is not taken back.
+    client.ask()
+    assert len(lab.desk.begun) == 1
+
+
 def test_a_request_and_its_reset_in_one_read_hurt_nobody_else() -> None:
     lab, client = h2_lab()
     other = client.ask()

@@ -161,6 +161,7 @@ class DynamicSandboxes:
     def _forget(self, name: str) -> None:
         self._tls.forget(name)
         self._engine.counts.forget(name)
+        self._engine.turns.forget(name)
 
     async def _until_gone(self, name: str) -> None:
         end = self._engine.clock.monotonic() + _CLOSE_TIMEOUT

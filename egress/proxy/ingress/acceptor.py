@@ -19,6 +19,9 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
+from egress.proxy.event_loop import GRANTED_SECONDS, watch
+from egress.shares.turns import SandboxTurns
+
 _MAX_ACCEPTS_PER_TURN: Final = 16
 """Most connections taken in one go."""
 
@@ -29,7 +32,7 @@ RESERVED_DESCRIPTORS: Final = 64
 class Acceptor:
     """Hands every connection of a listening socket to `taken`, until it is closed."""
 
-    __slots__ = ("_ceiling", "_loop", "_pause", "_resumption", "_sock", "_taken")
+    __slots__ = ("_ceiling", "_loop", "_pause", "_resumption", "_sock", "_taken", "_turns", "_watched")
 
     def __init__(
         self,
@@ -38,8 +41,12 @@ class Acceptor:
         pause: float,
         *,
         reserve: int = RESERVED_DESCRIPTORS,
+        turns: SandboxTurns | None = None,
     ) -> None:
-        """`reserve`: how many descriptors are left to others; 0 for whoever may have the last one."""
+        """`reserve`: how many descriptors are left to others; 0 for whoever may have the last one.
+
+        `turns`: those of the sandbox whose connections these are; None for connections of the operator.
+        """
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         # The system gives the lowest number that is free, so a high one says that there are few left.
         self._ceiling = sys.maxsize if limit == resource.RLIM_INFINITY else limit - min(reserve, limit // 8)
@@ -49,6 +56,8 @@ class Acceptor:
         self._pause = pause
         self._resumption: asyncio.TimerHandle | None = None
         sock.settimeout(0)
+        self._turns = turns
+        self._watched = None if turns is None else watch(sock, turns)
         self._resume()
 
     def close(self) -> None:
@@ -56,14 +65,22 @@ class Acceptor:
         if self._resumption is not None:
             self._resumption.cancel()
         self._loop.remove_reader(self._sock)
+        if self._watched is not None:
+            self._watched.forget()
         self._sock.close()
 
     def _resume(self) -> None:
         self._resumption = None
-        self._loop.add_reader(self._sock, self._take)
+        # It may have been closed while it waited.
+        if self._sock.fileno() >= 0:
+            self._loop.add_reader(self._sock, self._take)
 
     def _take(self) -> None:
         for _ in range(_MAX_ACCEPTS_PER_TURN):
+            if self._turns is not None and self._turns.is_spent:
+                self._loop.remove_reader(self._sock)
+                self._turns.wait(self._resume)
+                return
             try:
                 self._check()
                 connection, _ = self._sock.accept()
@@ -74,7 +91,19 @@ class Acceptor:
                 self._resumption = self._loop.call_later(self._pause, self._resume)
                 return
             connection.settimeout(0)
+            self._take_in(connection)
+
+    def _take_in(self, connection: socket.socket) -> None:
+        if self._turns is None:
             self._taken(connection)
+            return
+        self._turns.enter()
+        try:
+            self._taken(connection)
+            # A task begins for it, which takes longer than the accept.
+            self._turns.charge(GRANTED_SECONDS)
+        finally:
+            self._turns.leave()
 
     def _check(self) -> None:
         """Raise `OSError` where the next descriptor would be one of the reserve."""

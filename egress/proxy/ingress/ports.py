@@ -14,6 +14,7 @@ from egress.audit.facts import RefusalFacts
 from egress.proxy.clock import Clock
 from egress.proxy.lanes.connection import AdmittedConnection
 from egress.rules.decide.policy import Policy
+from egress.shares.turns import Turns
 from egress.types import HostDecision, Identity, Limit
 
 Carry = Callable[[AdmittedConnection, asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
@@ -70,5 +71,7 @@ class IngressEngine(Protocol):
     def stopping(self) -> bool: ...
     @property
     def new_id(self) -> Callable[[], str]: ...
+    @property
+    def turns(self) -> Turns: ...
 
     def canary_denial(self, sandbox: str, *names: str) -> HostDecision | None: ...

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 
 from egress.audit.facts import RefusalFacts
 from egress.errors import UsageError
+from egress.proxy.event_loop import drive, watch
 from egress.proxy.ingress.acceptor import Acceptor
 from egress.proxy.ingress.admission import ConnectionAdmission
 from egress.proxy.ingress.authentication import PasswordGuard
@@ -70,7 +71,10 @@ class IngressServer:
             raise UsageError("The listener belongs to no sandbox.", "Add the sandbox first.")
         host, port = listener.sock.getsockname()[:2]
         self._acceptors[listener] = Acceptor(
-            listener.sock, functools.partial(self.take, listener), self._bounds.accept_pause
+            listener.sock,
+            functools.partial(self.take, listener),
+            self._bounds.accept_pause,
+            turns=self._engine.turns.of(listener.sandbox),
         )
         return host, port
 
@@ -103,13 +107,18 @@ class IngressServer:
 
     def take(self, listener: Listener, sock: socket.socket) -> asyncio.Task[None]:
         """Serve one accepted connection to its end, in a task of its own."""
-        task = asyncio.get_running_loop().create_task(self._serve(listener, sock))
+        turns = self._engine.turns.of(listener.sandbox)
+        watched = watch(sock, turns)
+        task = asyncio.get_running_loop().create_task(
+            drive(turns, functools.partial(self._serve, listener, sock))
+        )
         self._tasks.add(task)
         self._outside[task] = listener
 
         def end(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
             self._outside.pop(task, None)
+            watched.forget()
             # A task that is cancelled before it begins closes nothing itself.
             sock.close()
 

@@ -20,12 +20,14 @@ from egress.credentials import NO_PLACEHOLDERS, Canaries, Placeholders
 from egress.credentials.canary import STOPPED_CODE
 from egress.exchange import Spend
 from egress.proxy.clock import Clock
+from egress.proxy.event_loop import make_turns
 from egress.proxy.lanes.connection import LiveConnection, LiveConnections
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.metrics import Metrics
 from egress.rules.decide import limits
 from egress.rules.decide.policy import CANARY_VALUE_MARK, CanarySpec, Policy
 from egress.secrets.resolver import SecretResolver
+from egress.shares.turns import Turns
 from egress.types import HostDecision, Identity, InjectPlaceholder, Limit, RuleRef, Verdict
 
 log = structlog.get_logger(__name__)
@@ -168,7 +170,11 @@ class ProxyEngine:
     stopping: bool = False
     """No new connections are taken; running exchanges may finish."""
 
+    turns: Turns = field(init=False)
+    """The shares that sandboxes have of the event loop."""
+
     def __post_init__(self) -> None:
+        self.turns = make_turns(self.clock.monotonic)
         self._set_name_mask()
 
     def _set_name_mask(self) -> None:

@@ -114,6 +114,7 @@ class InterceptHandler:
         # Events of a step are queued: the layers are never entered while they run.
         self._queue: deque[events.Event] = deque()
         self._is_running = False
+        self._turns = services.turn
         self._is_recorded = False
         self._has_ended = False
         self._since = services.monotonic()
@@ -168,7 +169,7 @@ class InterceptHandler:
 
     def start(self, transport: asyncio.Transport, ahead: bytes) -> None:
         """Begin with a connected client; `ahead` was read of it already."""
-        wire = self._wires[self.client.id] = SocketTransport(self, self.client)
+        wire = self._wires[self.client.id] = SocketTransport(self, self.client, self._turns)
         try:
             wire.adopt(transport)
             context = Context(self.client, NO_OPTIONS)
@@ -204,6 +205,7 @@ class InterceptHandler:
             return
         self._is_running = True
         self._recorded = self.services.finished
+        self._turns.enter()
         try:
             while self._queue and self._layer is not None:
                 for command in self._layer.handle_event(self._queue.popleft()):
@@ -212,6 +214,7 @@ class InterceptHandler:
             self._fail(error)
         finally:
             self._is_running = False
+            self._turns.leave()
 
     def tick(self, now: float) -> None:
         """End the stages that take too long; called about once a second."""
@@ -327,7 +330,7 @@ class InterceptHandler:
         elif isinstance(command, FetchSecrets):
             self._start(command.order.ticket, self._fetch(command))
         elif isinstance(command, TakeAnotherTurn):
-            asyncio.get_running_loop().call_soon(self._order, "again")
+            self._turns.wait(lambda: self._order("again"))
         elif isinstance(command, AbortConnection):
             self._end(command.connection, at_once=True)
         elif isinstance(command, commands.CloseConnection):
@@ -393,7 +396,7 @@ class InterceptHandler:
     async def _connected(
         self, command: commands.OpenConnection, connection: Server, connected: ConnectedSocket
     ) -> None:
-        wire = SocketTransport(self, connection)
+        wire = SocketTransport(self, connection, self._turns)
         transport, _ = await asyncio.get_running_loop().create_connection(lambda: wire, sock=connected.socket)
         wire.adopt(transport)
         if self._has_ended or connection not in self._opening:

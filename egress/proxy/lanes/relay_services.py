@@ -22,6 +22,7 @@ from egress.relay.ports import ExchangeTiming
 from egress.rules.decide.policy import Policy, SecretSpec
 from egress.scrub import Needles
 from egress.secrets.value_history import KnownValue
+from egress.shares.turns import SandboxTurns
 from egress.types import Secret
 
 _MICROSECONDS = 1_000_000
@@ -62,6 +63,8 @@ class RelayServices:
     monotonic: Callable[[], float] = field(init=False)
     """The clock itself: every exchange reads it several times."""
     request_id: Callable[[], str] = field(init=False)
+    turn: SandboxTurns = field(init=False)
+    """The turns of the sandbox."""
     _nowhere: UpstreamRoute = field(default_factory=UpstreamRoute)
     """The route of exchanges that never left."""
     _spend: Spend | None = None
@@ -78,6 +81,7 @@ class RelayServices:
     def __post_init__(self) -> None:
         self.monotonic = self.engine.clock.monotonic
         self.request_id = self.engine.new_id
+        self.turn = self.engine.turns.of(self.sandbox.identity.sandbox)
 
     # Policy and time
 

@@ -11,6 +11,9 @@ from typing import Protocol
 
 from mitmproxy.connection import Client, Connection, ConnectionState, Server
 
+from egress.proxy.event_loop import WatchedSocket, watch
+from egress.shares.turns import SandboxTurns
+
 HIGH_WATER_BYTES = 256 * 1024
 """Bytes that may wait to be sent before the other side is asked to hold."""
 
@@ -51,9 +54,11 @@ class TransportReceiver(Protocol):
 class SocketTransport(asyncio.Protocol):
     """The transport of a connection of mitmproxy."""
 
-    def __init__(self, driver: TransportReceiver, connection: Connection) -> None:
+    def __init__(self, driver: TransportReceiver, connection: Connection, turns: SandboxTurns) -> None:
         self._driver = driver
         self.connection = connection
+        self._turns = turns
+        self._watched: WatchedSocket | None = None
         self.transport: asyncio.Transport | None = None
         self._reads = True
         self._is_blocked = False
@@ -69,6 +74,9 @@ class SocketTransport(asyncio.Protocol):
             # Of the transports of sockets in asyncio, where it is not part of any interface.
             transport.max_size = MAX_READ_BYTES
         transport.set_protocol(self)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            self._watched = watch(sock, self._turns)
 
     def begin(self) -> None:
         """Read, unless that was held already; the transport was handed over paused."""
@@ -117,6 +125,8 @@ class SocketTransport(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         transport, self.transport = self.transport, None
+        if self._watched is not None:
+            self._watched.forget()
         if error is not None and transport is not None and isinstance(self.connection, Server):
             self._read_the_rest(transport)
         self._driver.lost(self)

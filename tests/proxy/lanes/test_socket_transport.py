@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from mitmproxy.connection import ConnectionState, Server
 
+from egress.proxy.event_loop import make_turns
 from egress.proxy.lanes.socket_transport import (
     HIGH_WATER_BYTES,
     MAX_QUEUED_BYTES,
@@ -62,7 +63,8 @@ async def line() -> AsyncIterator[Line]:
     driver = Driver()
     connection = Server(address=("api.example.com", 443))
     connection.state = ConnectionState.OPEN
-    wire = SocketTransport(driver, connection)
+    turns = make_turns(lambda: 0.0).of("test")
+    wire = SocketTransport(driver, connection, turns)
     transport, _ = await asyncio.get_running_loop().create_connection(lambda: wire, sock=near)
     wire.adopt(transport)
     yield Line(wire, driver, far)

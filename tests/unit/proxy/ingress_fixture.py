@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from egress.audit.facts import RefusalFacts
+from egress.proxy.event_loop import make_turns
 from egress.proxy.ingress.limits import IngressLimits
 from egress.proxy.ingress.listener import Authentication, Listener, ListenerKind
 from egress.proxy.ingress.ports import Lanes
@@ -20,6 +21,7 @@ from egress.proxy.ingress.server import IngressServer
 from egress.proxy.lanes.connection import AdmittedConnection
 from egress.rules.decide import limits
 from egress.rules.decide.policy import Policy
+from egress.shares.turns import Turns
 from egress.types import HostDecision, Identity, Limit
 from tests.unit.rules.rule_samples import NOW, policy
 
@@ -110,6 +112,10 @@ class FakeEngine:
     )
     stopping: bool = False
     ids: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    turns: Turns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.turns = make_turns(self.clock.monotonic)
 
     def new_id(self) -> str:
         return f"c{next(self.ids)}"

@@ -93,3 +93,62 @@ def test_any_bytes_go_in(data: bytes, cut: int) -> None:
     with contextlib.suppress(FrameTooLargeError):
         out = b"".join(piece for piece in fed(data, cut) if isinstance(piece, bytes))
         assert len(out) <= len(data)
+
+
+# Pieces ---------------------------------------------------------------------------------------------
+
+HEADERS = frame(1, b"h" * 20, 1)
+MORE = frame(9, b"m" * 20, 1)
+RESET = frame(3, b"\0\0\0\x08", 1)
+
+
+def pieces(data: bytes, cut: int = 0, *, preface: int = 0) -> list[bytes]:
+    """What is read at once, where it comes in reads of `cut` bytes."""
+    goodbyes = GoAwayFilter(preface=preface)
+    found = []
+    for begin in range(0, len(data), cut or len(data)):
+        read = data[begin : begin + (cut or len(data))]
+        at = 0
+        while at < len(read):
+            end = goodbyes.piece_end(read, at)
+            assert at < end <= len(read)
+            list(goodbyes.feed(read[at:end]))
+            found.append(read[at:end])
+            at = end
+    return found
+
+
+def test_each_head_is_read_alone_and_other_frames_a_few_at_a_time() -> None:
+    data = PING * 20 + HEADERS + HEADERS + MORE + PING + HEADERS
+    eight = PING * 8
+    assert pieces(data) == [eight, eight, PING * 4, HEADERS, HEADERS, MORE, PING, HEADERS]
+
+
+def test_a_request_is_read_with_the_reset_that_takes_it_back() -> None:
+    assert pieces((HEADERS + RESET) * 2 + RESET) == [HEADERS + RESET, HEADERS + RESET, RESET]
+
+
+def test_big_frames_are_read_two_at_a_time_at_most() -> None:
+    big = frame(0, b"x" * 16_000, 1)
+    assert max(map(len, pieces(big * 10))) <= 2 * len(big)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 8, 9, 10, 33, 1000])
+def test_pieces_lose_nothing_however_the_reads_fall(cut: int) -> None:
+    data = b"PRI" + PING * 3 + HEADERS + MORE + goodbye(3) + DATA + goodbye(5, 2, b"text") + HEADERS
+    assert b"".join(pieces(data, cut, preface=3)) == data
+    # A read may hold the end of one frame and the beginning of the next, never two heads.
+    assert all(piece.count(b"h" * 20) <= 1 for piece in pieces(data, cut, preface=3))
+
+
+def test_a_head_in_too_many_frames_is_refused() -> None:
+    """The library would keep a megabyte of them before it looks."""
+    part = b"x" * 16_000
+    goodbyes = GoAwayFilter()
+    list(goodbyes.feed(frame(1, part, 1) + frame(9, part, 1) * 3))
+    with pytest.raises(FrameTooLargeError):
+        list(goodbyes.feed(frame(9, part, 1)))
+    # The next head begins anew.
+    twin = GoAwayFilter()
+    for _ in range(5):
+        list(twin.feed(frame(1, part, 1) + frame(9, part, 1) * 3))

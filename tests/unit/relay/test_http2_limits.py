@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from h2 import events
+from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
+from hpack import HPACKDecodingError
 from hyperframe.frame import Frame
 
 from egress.relay import http2_limits
@@ -15,6 +17,7 @@ from egress.relay.http2_limits import (
     MAX_HEAD_BYTES,
     MAX_STREAMS,
     STREAM_WINDOW_BYTES,
+    FieldDecoder,
     FloodError,
     Http2Counters,
     encode_headers,
@@ -159,3 +162,40 @@ def test_no_frame_is_formatted_for_a_log_line_that_is_off(monkeypatch: pytest.Mo
     found = read_events(server, Http2Counters(), client.data_to_send())
     assert any(isinstance(event, events.DataReceived) for event in found)
     assert formatted == []
+
+
+def test_a_head_that_only_changes_its_table_is_refused() -> None:
+    """A byte for each change, and none of them counts as a field: a second of the loop for a megabyte."""
+    decoder = FieldDecoder()
+    good = b"\x20\x3f\xe1\x1f" + b"\x82\x84\x87"
+    assert [name for name, _ in decoder.decode(good, raw=True)] == [b":method", b":path", b":scheme"]
+    assert len(list(decoder.decode(good, raw=True))) == 3, "each head may do so anew"
+    with pytest.raises(HPACKDecodingError):
+        decoder.decode(b"\x20" * 3 + b"\x82", raw=True)
+
+
+def test_what_comes_in_is_decoded_and_checked_by_ours() -> None:
+    made = new_connection(client_side=False)
+    assert isinstance(made.decoder, FieldDecoder)
+    assert made.decoder.max_header_list_size == MAX_HEAD_BYTES
+    assert not made.config.validate_inbound_headers
+
+
+@pytest.mark.parametrize(
+    "field", [("x-a", "b\r\nc: d"), ("X-A", "b"), ("connection", "close"), ("te", "gzip")]
+)
+def test_a_malformed_head_is_a_fault_of_the_connection(field: tuple[str, str]) -> None:
+    client = H2Connection(H2Configuration(validate_outbound_headers=False, normalize_outbound_headers=False))
+    server = new_connection(client_side=False)
+    client.initiate_connection()
+    start_connection(server)
+    head = [(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", "/")]
+    client.send_headers(1, head, end_stream=True)
+    assert any(isinstance(each, events.RequestReceived) for each in read(server, client))
+    client.send_headers(3, [*head, field], end_stream=True)
+    with pytest.raises(ProtocolError):
+        read(server, client)
+
+
+def read(server: H2Connection, client: H2Connection) -> list[events.Event]:
+    return read_events(server, Http2Counters(), client.data_to_send())

@@ -44,6 +44,7 @@ from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.limits import LimitResult
 from egress.rules.decide.policy import Policy
 from egress.scrub import Needles
+from egress.shares.turns import ENDLESS_TURN, Turn
 from egress.types import Identity, Limit, Scheme, Secret
 
 NAME: Final = "api.example.test"
@@ -95,6 +96,23 @@ def always(limits: tuple[Limit, ...]) -> LimitResult:
 HTTPS: Final = Destination("https", NAME, 443)
 
 
+class CountedTurn:
+    """A turn that is over after so many steps: whoever asks has made one."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.made = 0
+
+    @property
+    def is_over(self) -> bool:
+        self.made += 1
+        return self.made > self.steps
+
+    def begin(self) -> None:
+        """The next turn begins."""
+        self.made = 0
+
+
 @dataclass(slots=True)
 class Desk:
     """The surroundings of one relay."""
@@ -115,6 +133,7 @@ class Desk:
     timings: list[ExchangeTiming] = field(default_factory=list)
     spent: list[object] = field(default_factory=list)
     asked: int = 0
+    turn: Turn = ENDLESS_TURN
     fails_at: str = ""
     """The method that raises, as if it had a bug."""
 
@@ -192,9 +211,13 @@ class Lab:
         at_hand: bool = True,
         scheme: Scheme = "https",
         is_strict: bool = True,
+        steps: int = 0,
     ) -> None:
+        """`steps`: so many may be made in a turn; 0 for turns without an end."""
         destination = Destination(scheme, NAME, 443 if scheme == "https" else 80)
         self.desk = Desk(policy_of(rules), destination, at_hand=at_hand)
+        if steps:
+            self.desk.turn = CountedTurn(steps)
         self.relay = Relay(
             self.desk,
             IDENTITY,
@@ -220,8 +243,14 @@ class Lab:
 
     # What happens
 
+    def begins(self) -> None:
+        """A turn begins."""
+        if isinstance(self.desk.turn, CountedTurn):
+            self.desk.turn.begin()
+
     def says(self, data: bytes) -> None:
         """The client sends."""
+        self.begins()
         self.do(self.relay.received(CLIENT_WIRE, data))
 
     def opens(self, alpn: str = "", *, wire: int = 0) -> int:
@@ -241,6 +270,7 @@ class Lab:
 
     def answers(self, data: bytes, *, wire: int = 0) -> None:
         """The upstream sends, on the newest connection."""
+        self.begins()
         wire = wire or max(self.standing, default=0) or max(self.sent)
         self.do(self.relay.received(wire, data))
 
@@ -274,6 +304,7 @@ class Lab:
 
     def again(self) -> None:
         """It is the relay's turn again."""
+        self.begins()
         self.do(self.relay.again())
 
     def do(self, orders: Iterable[RelayOrder]) -> None:
@@ -290,7 +321,7 @@ class Lab:
             elif isinstance(order, YieldTurn):
                 self.turns += 1
                 if not self.is_slow:
-                    self.do(self.relay.again())
+                    self.again()
             else:
                 self._end(order)
 
@@ -653,9 +684,10 @@ def h2_lab(
     reads: bool = True,
     settings: Mapping[SettingCodes, int] | None = None,
     limits: RelayLimits = DEFAULT_LIMITS,
+    steps: int = 0,
 ) -> tuple[Lab, Peer]:
     """A lab whose client speaks HTTP/2, and that client."""
-    lab = Lab(rules, protocol="h2", at_hand=at_hand, limits=limits)
+    lab = Lab(rules, protocol="h2", at_hand=at_hand, limits=limits, steps=steps)
     return lab, Peer(lab, reads=reads, settings=settings)
 
 

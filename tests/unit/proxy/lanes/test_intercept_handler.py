@@ -269,7 +269,7 @@ async def test_a_refusal_by_an_add_on_is_one_wherever_it_comes_up(scene: Scene, 
                 found.event(SecondPassed())
             case "hook":
                 scene.patch.setitem(scene.stack.full.guard._hooks, "server_disconnected", (refuses,))
-                found.lost(SocketTransport(found, server))
+                found.lost(SocketTransport(found, server, found._turns))
             case _:
                 scene.patch.setattr(InterceptHandler, "_check", refuses)
                 await found._open(commands.OpenConnection(server))
@@ -491,11 +491,11 @@ async def test_what_is_meant_for_a_connection_that_is_gone_is_left(scene: Scene)
 
 
 async def test_another_turn_comes_after_everything_that_is_ready(scene: Scene) -> None:
-    async def step(_: Scene, found: InterceptHandler) -> None:
+    async def step(scene: Scene, found: InterceptHandler) -> None:
         layer = Noted(found, TakeAnotherTurn())
         found.event(SecondPassed())
         assert len(layer.seen) == 1
-        await asyncio.sleep(0)
+        await scene.until(lambda: len(layer.seen) > 1)
         again = layer.seen[1]
         assert isinstance(again, CallRelay)
         assert (again.name, again.arguments) == ("again", ())
@@ -666,7 +666,7 @@ async def test_an_end_calls_off_the_dial_of_its_own_connection_alone(scene: Scen
         assert (mine.cancelling(), theirs.cancelling()) == (1, 0)
         assert list(found._opening) == [other]
         # It stands: its task is past the dial, and hands on what it has found.
-        found._wires[other.id] = SocketTransport(found, other)
+        found._wires[other.id] = SocketTransport(found, other, found._turns)
         found._end(other, at_once=True)
         assert theirs.cancelling() == 0
         assert not found._opening

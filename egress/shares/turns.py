@@ -1,0 +1,235 @@
+"""Turns of the event loop, handed out to sandboxes by the time that they take. Pure: the clock is handed in.
+
+The loop serves all sandboxes in one thread, so whatever it does for one keeps all others waiting. A *round*
+is one pass of the loop over everything that is ready. In a round a sandbox may take the time of one turn,
+over all its connections and in whatever protocol. Work is done at once while the sandbox has time left; the
+worker asks `is_over` between small steps, and what is left then waits (`wait`) and goes on in a later round.
+
+In each round one turn goes to work that waits: to the next sandbox in a circle, and there to the work that
+waits longest. So a sandbox that wants more than its share waits for itself, and one that wants little is
+served in the round in which its bytes come. Nothing is saved up: a sandbox that was quiet for a minute may
+take no more in a round than any other.
+
+Some steps cannot be cut, such as a TLS handshake. Time above a turn is owed: it counts for the rounds that
+follow, until it is made up for.
+
+    enter, leave    around everything that is done for a sandbox; they may be nested
+    is_over         the time of the turn is used up
+    wait            do this in a later round
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+TURN_SECONDS: Final = 0.0004
+"""Time of the loop that a sandbox may take in a round."""
+LONE_TURN_SECONDS: Final = 0.004
+"""The same of a sandbox that shares the loop with no other: longer turns are less work."""
+MAX_OWED_SECONDS: Final = 0.05
+"""Time that a sandbox can owe: a step seems longer than it was where the machine stood still."""
+
+Work = Callable[[], object]
+
+
+class Turn(Protocol):
+    """The turn of whoever works now, as the pure rooms see it."""
+
+    @property
+    def is_over(self) -> bool:
+        """The time is used up: what is left must wait."""
+        ...
+
+
+class EndlessTurn:
+    """A turn that is never over, where nobody else waits."""
+
+    __slots__ = ()
+
+    is_over = False
+
+
+ENDLESS_TURN: Final = EndlessTurn()
+
+
+class Turns:
+    """The turns of one event loop."""
+
+    def __init__(self, clock: Callable[[], float], call_soon: Callable[[Work], object]) -> None:
+        """`clock` gives seconds. `call_soon` calls its argument once, at the beginning of the next round."""
+        self.clock = clock
+        self._call_soon = call_soon
+        self._sandboxes: dict[str, SandboxTurns] = {}
+        self._circle: deque[SandboxTurns] = deque()
+        """Sandboxes with work that waits."""
+        self._is_asked = False
+        self._is_counted = False
+        self.round = 0
+        self.seconds = LONE_TURN_SECONDS
+        """The time of a turn."""
+
+    def of(self, sandbox: str) -> SandboxTurns:
+        """Return the turns of this sandbox."""
+        found = self._sandboxes.get(sandbox)
+        if found is None:
+            found = self._sandboxes[sandbox] = SandboxTurns(self)
+            self._measure()
+        return found
+
+    def forget(self, sandbox: str) -> None:
+        """Drop a sandbox that has ended; work of it that waits is still done."""
+        self._sandboxes.pop(sandbox, None)
+        self._measure()
+
+    @property
+    def is_shared(self) -> bool:
+        """More than one sandbox has turns."""
+        return len(self._sandboxes) > 1
+
+    def count_round(self) -> None:
+        """Count a round. A loop that calls this in each of its rounds need not be asked for them."""
+        self.round += 1
+        self._is_counted = True
+
+    def _measure(self) -> None:
+        self.seconds = TURN_SECONDS if self.is_shared else LONE_TURN_SECONDS
+
+    # Calls of the sandboxes
+
+    def note_used(self) -> None:
+        """A sandbox has taken time in this round: it has to end."""
+        if not self._is_counted:
+            self._ask()
+
+    def note_waiting(self, sandbox: SandboxTurns) -> None:
+        """Give this sandbox a turn in one of the next rounds."""
+        self._circle.append(sandbox)
+        self._ask()
+
+    def _ask(self) -> None:
+        if not self._is_asked:
+            self._is_asked = True
+            self._call_soon(self._begin_round)
+
+    def _begin_round(self) -> None:
+        self._is_asked = False
+        if not self._is_counted:
+            self.round += 1
+        circle = self._circle
+        for _ in range(len(circle)):
+            sandbox = circle.popleft()
+            # Who owes lets the turn pass. If all do, the rounds are short until one has made up for it.
+            if sandbox.is_spent:
+                circle.append(sandbox)
+                continue
+            try:
+                sandbox.take_turn()
+            finally:
+                if sandbox.has_waiting:
+                    circle.append(sandbox)
+                if circle:
+                    self._ask()
+            return
+        if circle:
+            self._ask()
+
+
+class SandboxTurns:
+    """The turns of one sandbox."""
+
+    __slots__ = (
+        "_deadline",
+        "_depth",
+        "_is_working",
+        "_round",
+        "_seen",
+        "_since",
+        "_spent",
+        "_turns",
+        "_waiting",
+    )
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._spent = 0.0
+        """Time taken in the round that was seen last, with what was owed of earlier ones."""
+        self._round = 0
+        self._seen = 0.0
+        self._depth = 0
+        self._since = 0.0
+        self._deadline = 0.0
+        self._is_working = False
+        """The work that waits is being done."""
+        self._waiting: deque[Work] = deque()
+
+    @property
+    def is_over(self) -> bool:
+        """The time of the turn is used up."""
+        return self._turns.clock() >= self._deadline
+
+    @property
+    def is_spent(self) -> bool:
+        """The sandbox has had its time in this round."""
+        self._forgive(self._turns.clock())
+        return self._spent >= self._turns.seconds
+
+    @property
+    def has_waiting(self) -> bool:
+        """Work of the sandbox waits for a turn."""
+        return bool(self._waiting)
+
+    def enter(self) -> None:
+        """Begin to work for the sandbox."""
+        self._depth += 1
+        if self._depth == 1:
+            turns = self._turns
+            self._since = now = turns.clock()
+            self._forgive(now)
+            # Work that waits goes first: new work of the sandbox finds its turn over.
+            self._deadline = now if self._waiting else now + turns.seconds - self._spent
+
+    def leave(self) -> None:
+        """End the work that `enter` began."""
+        self._depth -= 1
+        if self._depth == 0:
+            turns = self._turns
+            self._seen = now = turns.clock()
+            self._spent = min(self._spent + now - self._since, MAX_OWED_SECONDS)
+            turns.note_used()
+
+    def charge(self, seconds: float) -> None:
+        """Count time for work that this turn grants, and that is done later."""
+        self._since -= seconds
+        self._deadline -= seconds
+
+    def wait(self, work: Work) -> None:
+        """Do this in a turn of the sandbox, behind all that waits already."""
+        self._waiting.append(work)
+        if len(self._waiting) == 1 and not self._is_working:
+            self._turns.note_waiting(self)
+
+    def take_turn(self) -> None:
+        """Do the work that waits longest, and more of it while there is time."""
+        waiting = self._waiting
+        self._is_working = True
+        self.enter()
+        self._deadline = self._since + self._turns.seconds
+        try:
+            # What comes back for another turn waits behind the rest, and is not counted here.
+            for _ in range(len(waiting)):
+                waiting.popleft()()
+                if self.is_over:
+                    break
+        finally:
+            self._is_working = False
+            self.leave()
+
+    def _forgive(self, now: float) -> None:
+        """Take off what the rounds since then have made up for, or half of the time that has passed."""
+        turns = self._turns
+        rounds = turns.round - self._round
+        if rounds:
+            self._round = turns.round
+            self._spent = max(self._spent - max(rounds * turns.seconds, (now - self._seen) / 2), 0.0)

@@ -1,0 +1,228 @@
+"""Turns: how much a sandbox may do in a round, and who goes on in the next one; by a clock of the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from egress.shares.turns import (
+    ENDLESS_TURN,
+    LONE_TURN_SECONDS,
+    MAX_OWED_SECONDS,
+    TURN_SECONDS,
+    SandboxTurns,
+    Turns,
+    Work,
+)
+
+UNIT = TURN_SECONDS / 4
+"""The time of a small step."""
+
+
+class Loop:
+    """A loop without events: work takes the time that it says, and rounds begin when they are told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.due: list[Work] = []
+        self.turns = Turns(lambda: self.now, self.due.append)
+        self.done: list[str] = []
+
+    def round(self) -> None:
+        """Begin a round."""
+        due, self.due[:] = self.due.copy(), []
+        for work in due:
+            work()
+
+    def works(self, sandbox: SandboxTurns, units: float) -> bool:
+        """Work for a sandbox; whether its turn was over then."""
+        sandbox.enter()
+        self.now += units * UNIT
+        is_over = sandbox.is_over
+        sandbox.leave()
+        return is_over
+
+    def job(self, name: str, units: float = 1.0, *, times: int = 1) -> Callable[[], None]:
+        """Work that takes a while, and so many turns."""
+        left = times
+
+        def work() -> None:
+            nonlocal left
+            self.now += units * UNIT
+            self.done.append(name)
+            left -= 1
+            if left:
+                self.turns.of(name[0]).wait(work)
+
+        return work
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+def over(turn: SandboxTurns) -> bool:
+    return turn.is_over
+
+
+def two(loop: Loop) -> tuple[SandboxTurns, SandboxTurns]:
+    return loop.turns.of("a"), loop.turns.of("b")
+
+
+def test_in_a_round_a_sandbox_has_the_time_of_one_turn_over_all_it_does(loop: Loop) -> None:
+    a, b = two(loop)
+    assert [loop.works(a, 1) for _ in range(6)] == [False, False, False, True, True, True]
+    assert not loop.works(b, 1), "another one has its own"
+    loop.round()
+    assert [loop.works(a, 1) for _ in range(3)] == [False, True, True], "two units were owed"
+
+
+def test_nothing_is_saved_up(loop: Loop) -> None:
+    a, _ = two(loop)
+    loop.works(a, 1)
+    for _ in range(100):
+        loop.round()
+        loop.now += 1.0
+    assert [loop.works(a, 1) for _ in range(4)] == [False, False, False, True]
+
+
+def test_a_sandbox_that_is_alone_has_longer_turns(loop: Loop) -> None:
+    alone = loop.turns.of("a")
+    assert not loop.works(alone, 5)
+    assert loop.works(alone, LONE_TURN_SECONDS / UNIT)
+    loop.turns.of("b")
+    assert loop.turns.seconds == TURN_SECONDS
+    loop.turns.forget("b")
+    loop.turns.forget("b")
+    assert loop.turns.seconds == LONE_TURN_SECONDS
+    assert loop.turns.of("a") is alone
+
+
+def test_what_waits_gets_one_turn_in_a_round_by_turns(loop: Loop) -> None:
+    """However much one sandbox wants, another one waits for one turn of it."""
+    a, b = two(loop)
+    for number in range(6):
+        a.wait(loop.job(f"a{number}", 4))
+    b.wait(loop.job("b0", 4))
+    b.wait(loop.job("b1", 4))
+    for _ in range(9):
+        loop.round()
+    assert loop.done == ["a0", "b0", "a1", "b1", "a2", "a3", "a4", "a5"]
+
+
+def test_a_turn_takes_as_much_small_work_as_fits(loop: Loop) -> None:
+    a, b = two(loop)
+    for number in range(10):
+        a.wait(loop.job(f"a{number}"))
+    b.wait(loop.job("b"))
+    loop.round()
+    assert loop.done == ["a0", "a1", "a2", "a3"]
+    loop.round()
+    assert loop.done[4:] == ["b"]
+
+
+def test_work_that_comes_back_waits_behind_the_rest(loop: Loop) -> None:
+    a, _ = two(loop)
+    a.wait(loop.job("a long", 4, times=3))
+    a.wait(loop.job("a short"))
+    for _ in range(8):
+        loop.round()
+    assert loop.done == ["a long", "a short", "a long", "a long"]
+
+
+def test_new_work_finds_the_turn_over_while_other_work_waits(loop: Loop) -> None:
+    a, _ = two(loop)
+    a.wait(loop.job("a"))
+    assert loop.works(a, 0)
+    loop.round()
+    assert not loop.works(a, 1)
+
+
+def test_a_step_that_cannot_be_cut_is_made_up_for(loop: Loop) -> None:
+    a, b = two(loop)
+    a.wait(loop.job("a dear", 13))
+    for number in range(4):
+        a.wait(loop.job(f"a{number}", 4))
+        b.wait(loop.job(f"b{number}", 4))
+    for _ in range(4):
+        loop.round()
+    # More than three turns at once, so two turns of it pass to the other one.
+    assert loop.done == ["a dear", "b0", "b1", "a0"]
+
+
+def test_what_is_owed_is_bounded(loop: Loop) -> None:
+    a, _ = two(loop)
+    loop.works(a, 1e6)
+    for _ in range(int(MAX_OWED_SECONDS / TURN_SECONDS) - 2):
+        loop.turns.count_round()
+    assert a.is_spent
+    for _ in range(3):
+        loop.turns.count_round()
+    assert not a.is_spent
+
+
+def test_what_is_owed_is_forgiven_with_time(loop: Loop) -> None:
+    """Where the loop was idle nobody has waited."""
+    a, _ = two(loop)
+    loop.works(a, 40)
+    loop.round()
+    loop.now += 1.0
+    loop.round()
+    assert not a.is_spent
+
+
+def test_a_fault_of_work_that_waits_stops_nobody(loop: Loop) -> None:
+    a, b = two(loop)
+
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    a.wait(fail)
+    a.wait(loop.job("a"))
+    b.wait(loop.job("b"))
+    with pytest.raises(RuntimeError):
+        loop.round()
+    for _ in range(3):
+        loop.round()
+    assert sorted(loop.done) == ["a", "b"]
+
+
+def test_turns_may_be_nested(loop: Loop) -> None:
+    a, _ = two(loop)
+    a.enter()
+    for _ in range(3):
+        loop.works(a, 1)
+    assert over(a) is False
+    loop.works(a, 1)
+    assert over(a) is True
+    a.leave()
+    assert a.is_spent
+
+
+def test_a_grant_counts_the_time_that_it_gives_away(loop: Loop) -> None:
+    a, _ = two(loop)
+    a.enter()
+    a.charge(3 * UNIT)
+    assert over(a) is False
+    a.charge(2 * UNIT)
+    assert over(a) is True
+    a.leave()
+    assert a.is_spent
+
+
+def test_a_loop_that_counts_its_rounds_is_not_asked_for_them(loop: Loop) -> None:
+    a, _ = two(loop)
+    loop.turns.count_round()
+    loop.works(a, 8)
+    assert loop.due == []
+    loop.turns.count_round()
+    loop.turns.count_round()
+    assert not a.is_spent
+    a.wait(loop.job("a"))
+    assert len(loop.due) == 1
+
+
+def test_an_endless_turn_is_never_over() -> None:
+    assert not ENDLESS_TURN.is_over
