@@ -29,6 +29,7 @@ WANTING = {
     "egress exec run-4f2a9c1e -- git status": "`egress up` is not running",
     "egress kill api.example.com": "no proxy is running",
     "egress kill --undo api.example.com": "no proxy is running",
+    "egress kill --secret deploy-token --keep": "no proxy is running",
     "egress log verify": "key not found",
     "egress log verify --state-dir /var/lib/egress": "key not found",
     "egress log export --sandbox agent-1 --since 1d": "key not found",
