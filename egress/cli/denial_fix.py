@@ -81,7 +81,7 @@ def _port(asked: DeniedRequest) -> DenialFix:
     entry = asked.answer.entry
     # Open ports are repeated, because the key replaces the whole list.
     ports = sorted({asked.head.port, *(entry.ports if entry else ())})
-    return DenialFix(f"to open the port, add {_at(entry)}:", (f"ports: {ports}",))
+    return _addition("to open the port", entry, f"ports: {ports}")
 
 
 def _clear_text(asked: DeniedRequest) -> DenialFix:
@@ -90,7 +90,7 @@ def _clear_text(asked: DeniedRequest) -> DenialFix:
     if entry is not None and entry.inject:
         return DenialFix("use https: a host that gets a credential is never opened for clear text")
     ports = sorted({asked.head.port, *(entry.clear_ports if entry else ())})
-    return DenialFix(f"use https; to allow clear text instead, add {_at(entry)}:", (f"http: {ports}",))
+    return _addition("use https; to allow clear text instead", entry, f"http: {ports}")
 
 
 def _closed(asked: DeniedRequest) -> DenialFix:
@@ -130,9 +130,10 @@ def _denied(asked: DeniedRequest) -> DenialFix:
         return DenialFix("")
     # A deny of a preset has no line in the operator's own file that could be edited.
     if rule.place.via:
+        used = f"{rule.place.file}:{rule.place.line}"
         return DenialFix(
-            "a deny wins over every allow, and this deny is part of the preset: to avoid it, write your own "
-            "entry instead of the preset (`egress rules show` prints the expanded preset)"
+            f"a deny wins over every allow, and this deny is part of the preset: `without: [{rule.id}]` "
+            f"beside the preset at {used} lifts it"
         )
     return DenialFix(f"a deny wins over every allow: narrow or remove {rule}")
 
@@ -142,7 +143,7 @@ def _no_rule(asked: DeniedRequest) -> DenialFix:
     if entry is None:
         return DenialFix("")
     # An entry without a list has no place for a new rule; its own predicates must change.
-    if [rule.ref.id for rule in entry.allow] == [IMPLICIT_RULE_ID]:
+    if any(rule.ref.id == IMPLICIT_RULE_ID and not rule.ref.place.via for rule in entry.allow):
         return DenialFix(f"widen the predicates {_at(entry)}, or add a list of allow rules")
     # The query is dropped: a value in it may be a token, and the hint gets pasted into a file.
     path = asked.answer.decision.target.partition("?")[0]
@@ -154,11 +155,15 @@ def _no_rule(asked: DeniedRequest) -> DenialFix:
     # Without this field, an encoded slash is refused before any rule is compared.
     if "%2F" in path:
         fields["encoded_slash"] = "data"
-    rule = f"- {flow(fields)}"
-    if entry.place.via:
-        lines = ("hosts:", f"  {flow(entry.key)}:", "    allow:", f"      {rule}")
-        return DenialFix("to allow only this, add to the preset's rules:", lines)
-    return DenialFix(f"to allow only this, add {_at(entry)}:", ("allow:", f"  {rule}"))
+    return _addition("to allow only this", entry, "allow:", f"  - {flow(fields)}")
+
+
+def _addition(purpose: str, entry: Entry | None, *lines: str) -> DenialFix:
+    """Say what to add to an entry; beside that of a preset it stands in an entry of the file."""
+    if entry is not None and entry.place.via:
+        own = ("hosts:", f"  {flow(entry.key)}:", *(f"    {line}" for line in lines))
+        return DenialFix(f"{purpose}, add to the preset's entry:", own)
+    return DenialFix(f"{purpose}, add {_at(entry)}:", lines)
 
 
 def _is_its_own_pattern(path: str) -> bool:

@@ -108,7 +108,7 @@ def _show(one: Observation, answer: Suggestion) -> None:
         render.line("  ", ("no suggestion: ", BAD if answer.code else GOOD), answer.refusal)
         return
     for step in answer.steps:
-        render.line(("  add ", GOOD), step.where, ":")
+        render.line(("  write in ", GOOD), step.where, ":")
         for text in step.yaml:
             render.line(f"    {text}", whole=True)
         render.line()

@@ -1,9 +1,9 @@
 """The smallest rule change that allows a denied request, tested before it is shown.
 
 The request is decided again with the current rules. Each reason for a denial has at most one fix: the
-narrowest rule, entry or port. The fix is applied and the request decided again, until it passes or no fix is
-left. If the place in a file is certain, the text of the file is changed and loaded. Otherwise the loaded
-rules are changed, and the new entry is printed.
+narrowest rule, entry or port. The fix is written into a copy of the file's text, at the place where it
+belongs, and the copy is loaded: so a suggestion is proven as it will be after pasting. The request is decided
+again, until it passes or no fix is left. Where no place in the text is certain, there is no suggestion.
 
 A deny is never undone. Internal addresses and metadata services get no suggestion. A denial without a rule
 gets none either: above all a canary, but also a limit, an unverified upstream or an override in a header. The
@@ -16,24 +16,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from egress.errors import CODES
-from egress.review.drafting import rule_file_edit
 from egress.review.drafting.ambiguity import read_both_ways
 from egress.review.drafting.observation import Observation
 from egress.review.drafting.path_identifiers import segment_shape
+from egress.review.drafting.placed_edits import (
+    Edit,
+    item_edit,
+    key_edit,
+    listing_edit,
+    word_edit,
+    written_entry,
+)
 from egress.review.drafting.replay import head_of
 from egress.review.drafting.risks import opened, refusal, risks
-from egress.review.drafting.rule_file_edit import RuleFileEdit
+from egress.review.drafting.rule_file_edit import apply_edit
 from egress.review.drafting.unfixable import unfixable_reason
 from egress.rules.compile.load import RuleText, load
-from egress.rules.compile.policy_writer import Fields, as_text, flow, profile_fields, scalar, secret_fields
+from egress.rules.compile.policy_writer import Fields, Json, flow, secret_fields
+from egress.rules.compile.rules import IMPLICIT_RULE_ID
 from egress.rules.decide import paths
 from egress.rules.decide.decision import decide, decide_host, matching_entries
-from egress.rules.decide.entry import Entry, Rule
+from egress.rules.decide.entry import Entry
 from egress.rules.decide.globs import GlobError, path_glob
-from egress.rules.decide.policy import Binding, Policy, Profile
-from egress.rules.decide.predicates import Predicates
+from egress.rules.decide.policy import Binding, Policy
 from egress.rules.language.hosts import is_address
-from egress.types import Decision, Head, HostDecision, Identity, RuleRef
+from egress.types import Decision, Head, HostDecision, Identity
 
 MAX_STEPS = 5
 
@@ -76,8 +83,6 @@ class _Work:
     steps: list[SuggestedStep] = field(default_factory=list)
     opened: dict[str, str] = field(default_factory=dict)
     """Entries that are opened as a whole, by key, with the profile or port."""
-    is_text: bool = True
-    """True while `sources` and `policy` agree."""
     is_wider: bool = False
     """True if a path is written with `*` and matches other paths too."""
 
@@ -203,7 +208,9 @@ def _changed(work: _Work) -> Decision | HostDecision:
 
 def _no_fix_reason(verdict: Decision | HostDecision) -> str:
     if verdict.rule is not None and verdict.code == "rule.denied":
-        return f"{verdict.rule} denies it ({verdict.rule.place}), and a deny wins over every allow"
+        reason = f"{verdict.rule} denies it ({verdict.rule.place}), and a deny wins over every allow"
+        # Lifting a deny of a preset is left to a person, who is told that it can be done.
+        return f"{reason}; `without:` beside the preset lifts it" if verdict.rule.place.via else reason
     code = CODES.get(verdict.code)
     message = code.message.removesuffix(".") if code else verdict.code
     return f"no rule can allow it: {message[:1].lower()}{message[1:]}"
@@ -224,7 +231,7 @@ def _new_host(work: _Work) -> None:
         fields |= {"allow": [rule]} if one.is_websocket else _without_id(rule)
     else:
         fields |= {"methods": ["GET", "HEAD"]}
-    _add(work, "hosts", f"{scalar(one.host)}: {_braces(fields)}")
+    _apply(work, ("under `hosts`", key_edit(("hosts",), one.host, fields)))
 
 
 def _new_network(work: _Work) -> None:
@@ -239,7 +246,7 @@ def _new_network(work: _Work) -> None:
     if one.kind != "request":
         raise _NoFixError("only a connection was refused: the requests on it are unknown")
     fields |= {"allow": [_rule_fields(work, "new")]}
-    _add(work, "networks", f"- {_braces(fields)}")
+    _apply(work, ("under `networks`", item_edit(("networks",), fields)))
 
 
 def _new_rule(work: _Work) -> None:
@@ -253,45 +260,48 @@ def _new_rule(work: _Work) -> None:
     if not entry.intercept:
         raise _NoFixError(f"the entry tunnels traffic unread, so its rules do not apply ({entry.place})")
     fields = _rule_fields(work, _free_id(entry))
-    # An entry from a preset has no text to edit here: a new entry extends it.
-    if entry.place.via:
-        _add(work, "hosts", f"{scalar(entry.key)}: {_braces({'allow': [fields]})}")
-        return
-    # An edit before an existing item of the entry is certain. Without one the loaded entry is changed.
-    for rule in entry.allow:
-        edit = (
-            work.is_text
-            and not rule.ref.place.via
-            and rule_file_edit.before_item(
-                work.sources, rule.ref.place.file, rule.ref.place.line, _braces(fields)
-            )
-        )
-        if edit and _try(work, edit, f"under {flow(entry.key)}, in `allow`"):
-            return
-    predicates = Predicates(
-        methods=frozenset({work.seen.method}),
-        paths=(path_glob(_pattern(work), encoded_slash=True),),
-        websocket=work.seen.is_websocket,
-        encoded_slash="encoded_slash" in fields,
-    )
-    rule = Rule(RuleRef(entry.key, _free_id(entry), entry.place), predicates)
-    _replace_entry(work, entry, replace(entry, allow=(*entry.allow, rule), is_whole=False))
+    where = f"under {flow(entry.key)}"
+    path, own = written_entry(work.sources, entry)
+    if own is not None and isinstance(own.get("allow"), list):
+        _apply(work, (f"{where}, in `allow`", item_edit((*path, "allow"), fields)))
+    elif own is not None and _is_own_rule(entry):
+        # Its predicates become a rule beside the new one: on the entry they would exclude a list.
+        _apply(work, (f"{where} (its predicates become the rule `host`)", listing_edit(path, own, fields)))
+    else:
+        _extend(work, entry, where, "allow", [fields])
+
+
+def _is_own_rule(entry: Entry) -> bool:
+    """Report whether the file writes the rule on the entry itself; beside a preset, it may write none."""
+    return any(rule.ref.id == IMPLICIT_RULE_ID and not rule.ref.place.via for rule in entry.allow)
+
+
+def _extend(work: _Work, entry: Entry, where: str, key: str, value: Json, *more: tuple[str, Edit]) -> None:
+    """Add a key to the entry of the file, or an entry with it beside that of a preset."""
+    path, own = written_entry(work.sources, entry)
+    edit = key_edit(("hosts",), entry.key, {key: value}) if own is None else key_edit(path, key, value)
+    _apply(work, (where, edit), *more)
 
 
 def _new_port(work: _Work) -> None:
-    entry = _entry(work)
-    _open(work, entry, f"on port {work.seen.port}")
-    if work.seen.scheme == "https":
-        _replace_entry(work, entry, replace(entry, ports=entry.ports | {work.seen.port}))
-        _bind(work, entry)
-        return
+    entry, port = _entry(work), work.seen.port
+    _open(work, entry, f"on port {port}")
     # A credential must never travel in clear text, so the port stays closed for such an entry.
-    if entry.inject:
+    if work.seen.scheme != "https" and entry.inject:
         raise _NoFixError("a host that gets a credential is never opened for clear text: use https")
-    _replace_entry(work, entry, replace(entry, clear_ports=entry.clear_ports | {work.seen.port}))
+    key, ports = ("ports", entry.ports) if work.seen.scheme == "https" else ("http", entry.clear_ports)
+    where = f"under {flow(entry.key)}"
+    bindings = list(_bindings(work, entry)) if key == "ports" else []
+    path, own = written_entry(work.sources, entry)
+    if own is not None and isinstance(own.get(key), list):
+        _apply(work, (f"{where}, in `{key}`", item_edit((*path, key), port)), *bindings)
+    elif own is not None and own.get(key) is True:
+        _apply(work, (where, word_edit((*path, key), "true", list[Json](sorted({*ports, port})))))
+    else:
+        _extend(work, entry, where, key, list[Json](sorted({*ports, port})), *bindings)
 
 
-def _bind(work: _Work, entry: Entry) -> None:
+def _bindings(work: _Work, entry: Entry) -> Iterator[tuple[str, Edit]]:
     """Bind the secrets of the entry to the new port too; the rules would not load otherwise."""
     port = work.seen.port
     if entry.pattern is None:
@@ -300,23 +310,20 @@ def _bind(work: _Work, entry: Entry) -> None:
         spec = work.policy.secrets[name]
         if spec.is_bound_to_all(entry.pattern, port):
             continue
-        bound = replace(spec, bindings=(*spec.bindings, Binding(entry.pattern, port)))
-        work.policy = replace(work.policy, secrets={**work.policy.secrets, name: bound})
-        line = f"{scalar(name)}: {_braces(secret_fields(bound))}"
-        work.steps.append(SuggestedStep(f"in place of the secret at {spec.place}", (line,)))
+        binding = Binding(entry.pattern, port)
+        if spec.place.via:
+            # The secret of a preset has no text to edit: one of the same name stands in its place.
+            bound = replace(spec, bindings=(*spec.bindings, binding))
+            yield "under `secrets`", key_edit(("secrets",), name, secret_fields(bound))
+        else:
+            yield f"in the secret {name}", item_edit(("secrets", name, "hosts"), str(binding))
 
 
 def _into_profile(work: _Work) -> None:
     entry = _entry(work)
-    profiles = dict(work.policy.profiles or {})
     name = work.identity.profile or "default"
-    old = profiles[name]
     _open(work, entry, f"to the profile {name}")
-    profiles[name] = Profile(old.name, old.place, old.keys | {entry.key}, old.rules)
-    work.policy = replace(work.policy, profiles=profiles, routes={}, shared_routes={})
-    work.is_text = False
-    line = f"{scalar(name)}: {_braces(profile_fields(profiles[name]))}"
-    work.steps.append(SuggestedStep(f"in place of the profile at {old.place}", (line,)))
+    _apply(work, (f"in the profile {name}", item_edit(("profiles", name, "hosts"), entry.key)))
 
 
 def _open(work: _Work, entry: Entry, where: str) -> None:
@@ -353,42 +360,22 @@ _FIXES: dict[str, Callable[[_Work], None]] = {
 # Applying -------------------------------------------------------------------------------------
 
 
-def _add(work: _Work, section: str, line: str) -> None:
-    """Add an item to a section of the rule files."""
-    edit = rule_file_edit.below_section(work.sources, section, [line]) if work.is_text else None
-    if edit is None or not _try(work, edit, f"under `{section}`"):
-        raise _NoFixError(f"no place in the files is certain; write this under `{section}`: {line}")
-
-
-def _try(work: _Work, edit: RuleFileEdit, where: str) -> bool:
-    """Apply an edit. Return False and change nothing if the result does not load."""
-    # The copy is loaded as a whole, because an edit can also break another rule.
-    sources = rule_file_edit.apply_edit(work.sources, edit)
+def _apply(work: _Work, *edits: tuple[str, Edit]) -> None:
+    """Apply edits that belong together. The files must load with all of them, or there is no suggestion."""
+    sources, steps = work.sources, []
+    for where, edit in edits:
+        made = edit(sources)
+        if made is None:
+            raise _NoFixError(f"no place in the files is certain: write it by hand {where}")
+        sources = apply_edit(sources, made)
+        steps.append(SuggestedStep(f"{made.where}, {where}", made.lines))
+    # The copies are loaded as a whole, because an edit can also break another rule.
     policy = load(sources, work.presets, work.now).policy
     if policy is None:
-        return False
-    work.sources, work.policy = sources, policy
-    work.steps.append(SuggestedStep(f"{edit.file}, before line {edit.line}, {where}", edit.lines))
-    return True
-
-
-def _replace_entry(work: _Work, old: Entry, new: Entry) -> None:
-    """Replace an entry of the loaded rules, and add a step with its YAML."""
-    policy = work.policy
-    if old.pattern is None:
-        items = tuple(replace(i, entry=new) if i.entry is old else i for i in policy.networks)
-        changed, alone = (
-            replace(policy, networks=items),
-            Policy(networks=tuple(i for i in items if i.entry is new)),
-        )
-    else:
-        changed = replace(policy, entries={**policy.entries, old.pattern: new})
-        alone = Policy(entries={old.pattern: new})
-    # Compiled routes belong to the old entry, so they are rebuilt.
-    work.policy = replace(changed, routes={}, shared_routes={})
-    work.is_text = False
-    text = as_text(alone).splitlines()[3:]
-    work.steps.append(SuggestedStep(f"in place of the entry at {old.place} (its `tests` stay)", tuple(text)))
+        where = edits[0][0]
+        raise _NoFixError(f"with a change {where} the files would not load: a person has to look at them")
+    work.sources, work.policy = list(sources), policy
+    work.steps += steps
 
 
 def _entry(work: _Work) -> Entry:

@@ -102,7 +102,7 @@ def test_beside_a_preset_the_entry_is_written_out() -> None:
     }
     rules = policy("use: [p]", presets=presets)
     found = advice("POST https://p.example.com/x", rules)
-    assert "the preset's rules" in found.sentence
+    assert "the preset's entry" in found.sentence
     opened = policy("use: [p]", "\n".join([*found.yaml, "version: 1"]), presets=presets)
     assert decision_text(opened, "POST https://p.example.com/x") == "allow new"
 
@@ -110,7 +110,7 @@ def test_beside_a_preset_the_entry_is_written_out() -> None:
 def test_a_deny_of_a_preset_is_said_to_belong_to_it() -> None:
     presets = {"p": "title: P\nhosts:\n  p.example.com: {allow: all, deny: [{id: no, methods: [PUT]}]}\n"}
     assert (
-        "deny is part of the preset: to avoid it, write your own entry instead of"
+        "deny is part of the preset: `without: [p-no]` beside the preset at hosts.yaml:1 lifts it"
         in advice("PUT https://p.example.com/", policy("use: [p]", presets=presets)).sentence
     )
 
@@ -163,3 +163,9 @@ def test_a_profile_that_does_not_exist_is_told_the_ones_that_do() -> None:
 
 def test_a_destination_that_is_no_name_is_told_to_be_one() -> None:
     assert advice(Head("GET", "https", "10.0.1", 443, "/")).sentence
+
+
+def test_a_port_of_a_preset_is_opened_in_an_entry_of_the_file() -> None:
+    rules = policy("use: [p]", presets={"p": "title: P\nhosts:\n  p.example.com: {methods: [GET]}\n"})
+    found = advice("GET https://p.example.com:8443/", rules)
+    assert found.yaml == ("hosts:", "  p.example.com:", "    ports: [443, 8443]")

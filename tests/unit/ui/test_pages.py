@@ -219,7 +219,7 @@ def test_a_canary_gets_no_yaml_whether_the_rules_allow_its_request_or_not(
     site = app(tmp_path, [denied(1, code="canary.seen", rule="canaries#key", method=method, path="/gists")])
     text = ask(site, "/suggest?id=r-1").text
     assert 'class="problem">No suggestion: it carried a canary' in text
-    assert "Write <b>" not in text
+    assert "Write in <b>" not in text
     assert "Verdict with the change" not in text
 
 

@@ -41,7 +41,7 @@ def test_says_what_to_write_and_what_it_opens() -> None:
     result = run("c-1-1")
     assert result.return_value == 0, result.exception
     assert "POST https://api.example.com/b" in result.output
-    assert "add hosts.yaml, before line 5, under api.example.com, in `allow`:" in result.output
+    assert "write in hosts.yaml, before line 5, under api.example.com, in `allow`:" in result.output
     assert "- { id: new, methods: [POST], paths: [/b] }" in result.output
     assert "risk: POST can send out any data" in result.output
     assert "tried: with this change, the verdict is allow api.example.com#new" in result.output

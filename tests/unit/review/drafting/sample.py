@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+from egress.review.drafting.suggest import SuggestedStep
 
 NOW = 1_790_000_000
 GITHUB = [("github", "header:authorization")]
@@ -72,3 +75,21 @@ def refusal(code: str, host: str, port: int = 443, entry: str = "connect") -> di
         "verdict": "deny",
         "code": code,
     }
+
+
+def pasted(text: str, *steps: SuggestedStep) -> str:
+    """A rule file after a person has done what the steps say, and nothing else."""
+    for step in steps:
+        lines = text.splitlines()
+        found = re.match(
+            r"[^,]+, (?:(before) line (\d+)|in place of lines? (\d+)(?: to (\d+))?|at its (end))", step.where
+        )
+        assert found is not None, step.where
+        if found[5]:
+            first = last = len(lines)
+        elif found[1]:
+            first = last = int(found[2]) - 1
+        else:
+            first, last = int(found[3]) - 1, int(found[4] or found[3])
+        text = "\n".join([*lines[:first], *step.yaml, *lines[last:]]) + "\n"
+    return text

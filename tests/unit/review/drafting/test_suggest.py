@@ -7,7 +7,7 @@ import pytest
 from egress.review.drafting.observation import observe
 from egress.review.drafting.suggest import Suggestion, suggest
 from egress.rules.compile.load import RuleText, load
-from tests.unit.review.drafting.sample import NOW, denied, exchange, refusal
+from tests.unit.review.drafting.sample import NOW, denied, exchange, pasted, refusal
 
 RULES = """\
 version: 1
@@ -29,14 +29,6 @@ hosts:
   shut.example.com: { allow: [] }
   "*.cdn.example.com": { methods: [GET] }
 """
-
-
-SECRET = RULES.splitlines()[2].strip()
-
-
-def written(entry: tuple[str, ...], secret: str) -> str:
-    """A file of one entry and one secret, as steps say them."""
-    return "\n".join(["version: 1", "secrets:", f"  {secret}", "hosts:", *entry, ""])
 
 
 def asked(line: dict[str, object], rules: str = RULES, address: str = "") -> Suggestion:
@@ -63,9 +55,9 @@ def test_a_new_host_is_allowed_for_this_request_alone() -> None:
 
 def test_an_entry_that_is_its_own_rule_is_written_anew() -> None:
     (step,) = asked(denied("rule.none", "POST", "docs.example.com", "/a")).steps
-    assert step.where.startswith("in place of the entry at hosts.yaml:15:3")
-    assert any("{id: host, methods: [GET]}" in line for line in step.yaml)
-    assert any("{id: new, methods: [POST], paths: [/a]}" in line for line in step.yaml)
+    assert step.where.startswith("hosts.yaml, in place of line 15, under docs.example.com")
+    assert any("{ id: host, methods: [GET] }" in line for line in step.yaml)
+    assert any("{ id: new, methods: [POST], paths: [/a] }" in line for line in step.yaml)
 
 
 def test_a_rule_under_a_wildcard_holds_for_more_and_that_is_said() -> None:
@@ -96,8 +88,8 @@ def test_a_closed_host_gets_its_first_rule() -> None:
 def test_several_changes_may_be_needed() -> None:
     rules = RULES + "profiles: { default: { hosts: [docs.example.com] } }\n"
     answer = asked(denied("host.unknown", host="new.example.org"), rules)
-    assert [step.where.split()[0] for step in answer.steps] == ["hosts.yaml,", "in"]
-    assert "new.example.org" in answer.steps[1].yaml[0]
+    assert answer.steps[1].where == "hosts.yaml, in place of line 20, in the profile default"
+    assert answer.steps[1].yaml == ("profiles: { default: { hosts: [new.example.org, docs.example.com] } }",)
     assert answer.outcome
 
 
@@ -204,9 +196,10 @@ def test_an_address_that_the_name_led_to_is_looked_at() -> None:
     assert "outside the public internet" in asked(denied("rule.none", path="/x"), address="10.0.0.1").refusal
 
 
-def test_without_a_certain_place_the_yaml_is_still_said() -> None:
-    answer = asked(denied("host.unknown", host="b.example.com"), "version: 1\nhosts: {a.example.com: {}}\n")
-    assert "b.example.com: { methods: [GET], paths: [/user] }" in answer.refusal
+def test_without_a_certain_place_there_is_no_suggestion() -> None:
+    rules = "version: 1\nhosts: {a.example.com: {methods: [GET]}}\n"
+    answer = asked(denied("rule.none", "POST", host="a.example.com"), rules)
+    assert answer.refusal.startswith("no place in the files is certain: write it by hand under a.example.com")
 
 
 def test_rules_that_do_not_load_are_said() -> None:
@@ -257,21 +250,23 @@ def test_a_secret_is_bound_to_the_port_that_is_opened_for_it(line: dict[str, obj
     line |= {"path": "/user"} if "path" in line else {}
     answer = asked(line)
     entry, secret = answer.steps
-    assert secret.where == "in place of the secret at hosts.yaml:3:3"
-    assert secret.yaml == ('github: { from: "env:T", hosts: [api.example.com, "api.example.com:8443"] }',)
+    assert entry.where == "hosts.yaml, before line 6, under api.example.com"
+    assert entry.yaml == ("    ports: [443, 8443]",)
+    assert secret.where == "hosts.yaml, in place of line 3, in the secret github"
+    assert secret.yaml == ('  github: { from: "env:T", hosts: ["api.example.com:8443", api.example.com] }',)
     assert (
         "the secret github is opened on port 8443 too: every sandbox that may send it has its rights"
         in answer.risks
     )
     # Written as it says, the file loads; without the second step it does not.
-    assert load([RuleText("hosts.yaml", written(entry.yaml, secret.yaml[0]))], {}, NOW).policy is not None
-    assert load([RuleText("hosts.yaml", written(entry.yaml, SECRET))], {}, NOW).policy is None
+    assert load([RuleText("hosts.yaml", pasted(RULES, entry, secret))], {}, NOW).policy is not None
+    assert load([RuleText("hosts.yaml", pasted(RULES, entry))], {}, NOW).policy is None
 
 
 def test_a_secret_that_is_bound_to_the_port_already_is_left_as_it_is() -> None:
     rules = RULES.replace("hosts: [api.example.com]", 'hosts: [api.example.com, "*.example.com:8443"]')
     (step,) = asked(refusal("host.port", "api.example.com", 8443), rules).steps
-    assert step.where.startswith("in place of the entry")
+    assert step.where == "hosts.yaml, before line 6, under api.example.com"
 
 
 def test_a_port_of_a_wildcard_is_opened_for_every_host_of_it_and_that_is_said() -> None:
