@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from egress import environment
-from egress.cli import atomic_write, render
+from egress.cli import atomic_write, folder_options, render
 from egress.cli.render import BAD, BOLD, DIM, Cell
 from egress.errors import EgressError, UsageError
 from egress.policy.rule_file_reader import printable_path
@@ -39,10 +39,7 @@ def _where(command: Command) -> Command:
     named = click.option(
         "--sandbox", default="default", metavar="NAME", help="The sandbox, as named for `egress serve`."
     )
-    placed = click.option(
-        "--state-dir", type=_PATH, metavar="FOLDER", help="The state folder of `egress serve`."
-    )
-    return named(placed(command))
+    return named(folder_options.state_dir(command))
 
 
 @ca.command(short_help="Show an authority: fingerprint, validity, key file.")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render, rulefiles
 from egress.cli.render import count
 from egress.policy.rule_source import allows_something
 from egress.rules.compile.load import LoadResult
@@ -16,7 +16,7 @@ from egress.types import Severity
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=rulefiles.FILE, metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=folder_options.FILE, metavar="[FILE]...")
 @click.option("--strict", is_flag=True, help="Treat warnings as errors; notices are none.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:

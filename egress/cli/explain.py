@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render, rulefiles
 from egress.cli.denial_fix import DenialFix, find_fix
 from egress.cli.render import BAD, BOLD, DIM, GOOD, Cell
 from egress.errors import CODES, UsageError
@@ -31,7 +31,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
     "-r",
     "files",
     multiple=True,
-    type=rulefiles.FILE,
+    type=folder_options.FILE,
     help="Rule file; may be repeated.",
 )
 @click.option(

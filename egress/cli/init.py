@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from egress import environment
-from egress.cli import atomic_write, discover, init_template, render, rulefiles
+from egress.cli import atomic_write, discover, folder_options, init_template, render, rulefiles
 from egress.cli.render import BOLD, DIM, GOOD
 from egress.errors import ContentError, UnreadableError
 from egress.policy.bundled_presets import preset_texts
@@ -22,7 +22,7 @@ SCHEMA = "hosts.schema.json"
 @click.option(
     "--output",
     "-o",
-    type=rulefiles.FILE,
+    type=folder_options.FILE,
     help="Output file. [config/hosts.yaml if config/ exists, else hosts.yaml]",
 )
 @click.option("--force", is_flag=True, help="Replace an existing file.")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render
 from egress.cli.control_client import ask_proxy
 from egress.cli.render import BAD, BOLD, GOOD, count
 from egress.errors import ContentError, UsageError
@@ -26,7 +26,7 @@ _AFTER = {
 @click.option("--secret", "kind", flag_value="secret", help="NAME is a secret.")
 @click.option("--undo", is_flag=True, help="Undo the revocation.")
 @click.option("--keep", is_flag=True, help="Keep a host or secret revoked after a restart, too.")
-@click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the control socket.")
+@folder_options.of_running
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def kill(name: str, kind: str | None, undo: bool, keep: bool, runtime_dir: Path | None, as_json: bool) -> int:
     """Revoke a sandbox, host or secret in a running proxy, immediately.

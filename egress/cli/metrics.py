@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render
 from egress.cli.control_client import ask_proxy
 from egress.errors import ContentError, UnreadableError
 
 
 @click.command()
-@click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the control socket.")
+@folder_options.of_running
 def metrics(runtime_dir: Path | None) -> int:
     """Print the metrics of a running proxy in the text format of Prometheus.
 

@@ -10,17 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from egress.cli import render
 from egress.errors import ContentError
 
 if TYPE_CHECKING:
     from egress.rules.compile.load import LoadResult
     from egress.rules.decide.policy import Policy
-
-FILE = click.Path(path_type=Path, readable=False)
-"""A path as typed. With `readable`, click would report an unreadable file as a wrong command line."""
 
 
 def now() -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egress.cli import atomic_write, render, rulefiles, traffic
+from egress.cli import atomic_write, folder_options, render, rulefiles, traffic
 from egress.cli.log import locations
 from egress.cli.render import BAD, DIM, DOUBT, GOOD, Style, count
 from egress.errors import UnreadableError
@@ -27,7 +27,7 @@ def rules() -> None:
 
 
 @rules.command()
-@click.argument("files", nargs=-1, type=rulefiles.FILE, metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=folder_options.FILE, metavar="[FILE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print entries and rules as JSON.")
 def show(files: tuple[Path, ...], as_json: bool) -> int:
     """Print the rules with all files joined and presets expanded.
@@ -62,9 +62,11 @@ def _of_log(command: Callable[..., int]) -> Callable[..., int]:
 @traffic.PROFILE
 @_of_log
 @click.option(
-    "--rules", "-r", "files", multiple=True, type=rulefiles.FILE, help="Current rules; may be repeated."
+    "--rules", "-r", "files", multiple=True, type=folder_options.FILE, help="Current rules; may be repeated."
 )
-@click.option("--output", "-o", type=rulefiles.FILE, metavar="FILE", help="Output file; printed by default.")
+@click.option(
+    "--output", "-o", type=folder_options.FILE, metavar="FILE", help="Output file; printed by default."
+)
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 def draft(
     since: str,
@@ -123,7 +125,7 @@ def _tell(output: Path, made: RuleDraft) -> None:
 
 
 @rules.command(short_help="Show what other rules would change.")
-@click.argument("files", nargs=-1, required=True, type=rulefiles.FILE, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=folder_options.FILE, metavar="FILE...")
 @traffic.SINCE
 @traffic.PROFILE
 @_of_log

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render
 from egress.cli.control_client import ask_proxy
 from egress.cli.render import BAD, DIM, GOOD, Cell, count
 from egress.errors import ContentError, UnreadableError
@@ -16,7 +16,7 @@ type Answer = Mapping[str, object]
 
 
 @click.command()
-@click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the control socket.")
+@folder_options.of_running
 @click.option("--json", "as_json", is_flag=True, help="Print the full status as JSON.")
 def status(runtime_dir: Path | None, as_json: bool) -> int:
     """Show the status of a running proxy.

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render, rulefiles
 from egress.cli.render import BAD, DIM, GOOD, count
 from egress.rules.compile.rule_tests import RuleTestResult, describe_decision, run_rule_tests
 from egress.rules.language.credential_guess import looks_like_credential
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=rulefiles.FILE, metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=folder_options.FILE, metavar="[FILE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def test(files: tuple[Path, ...], as_json: bool) -> int:
     """Run the tests of rule files and show each result.

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from egress import environment
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render, rulefiles
 from egress.cli.render import DIM, GOOD, count
 from egress.errors import ContentError, UsageError
 from egress.policy.rule_file_reader import read_text
@@ -17,11 +17,11 @@ from egress.policy.trust import text_digest as digest_of
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=rulefiles.FILE, metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=folder_options.FILE, metavar="[FILE]...")
 @click.option("--list", "only_list", is_flag=True, help="List the trusted files.")
 @click.option("--forget", is_flag=True, help="Stop trusting these files.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-@click.option("--state-dir", type=rulefiles.FILE, help="The state folder of `egress serve`.")
+@folder_options.state_dir
 def trust(
     files: tuple[Path, ...], only_list: bool, forget: bool, as_json: bool, state_dir: Path | None
 ) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import render, rulefiles, traffic
+from egress.cli import folder_options, render, traffic
 from egress.cli.log import locations
 from egress.cli.render import DIM, GOOD
 from egress.errors import UnreadableError, UsageError
@@ -25,15 +25,17 @@ from egress.errors import UnreadableError, UsageError
     help="Address to listen on.",
 )
 @click.option(
-    "--socket", "path", type=rulefiles.FILE, metavar="FILE", help="Listen on a unix socket instead."
+    "--socket", "path", type=folder_options.FILE, metavar="FILE", help="Listen on a unix socket instead."
 )
 @click.option(
     "--name", "names", multiple=True, metavar="HOST", help="Another host name of the page; may be repeated."
 )
 @click.option(
-    "--rules", "-r", "files", multiple=True, type=rulefiles.FILE, help="Rule file; may be repeated."
+    "--rules", "-r", "files", multiple=True, type=folder_options.FILE, help="Rule file; may be repeated."
 )
-@click.option("--key", type=rulefiles.FILE, metavar="FILE", help="The key of the log, to check its chain.")
+@click.option(
+    "--key", type=folder_options.FILE, metavar="FILE", help="The key of the log, to check its chain."
+)
 @locations.of_index
 def ui(
     listen: str,

@@ -40,11 +40,13 @@ _RUNS_FOLDER: Final = "runs"
 
 
 @contextmanager
-def open_fleet(
+def open_fleet(  # noqa: PLR0913 - each parameter is a setting of the fleet
     *,
     rules: Sequence[Path] | None = None,
     runtime: str | None = None,
     runtime_dir: Path | None = None,
+    state_dir: Path | None = None,
+    audit_dir: Path | None = None,
     seccomp: Path | None = None,
     stand_ins: StandIns | None = None,
     options: Sequence[str] = (),
@@ -58,19 +60,21 @@ def open_fleet(
         runtime: docker, namespace, or a runtime of the Docker engine such as runsc; by default
             `EGRESS_RUNTIME`, else the best kind that this machine supports.
         runtime_dir: the folder of the sockets; by default that of `egress serve`.
+        state_dir: the state folder, and the runtime folder below it; by default that of `egress serve`.
+        audit_dir: the folder of the audit log; by default the one in the state folder.
         seccomp: a seccomp profile for containers, instead of the engine's own.
         stand_ins: makes variables for programs that insist on a credential, from an admission.
         options: further options for `egress serve`.
         images: images that the sandboxes will use: without them no proxy is opened.
         is_single: whether a fleet of this process will have one sandbox, so that nothing is made ahead.
 
-    A caller that names rules, a runtime, a profile, stand-ins or options gets a fleet of its own. Raises
+    A caller that names rules, a runtime, a log, a profile, stand-ins or options gets its own fleet. Raises
     errors of `egress.runtime.errors` and `egress.fleet.errors`, and `EgressError` for invalid settings.
     """
-    environ = environment.read_environment()
+    environ = placed_environment(state_dir, audit_dir)
     folder = runtime_dir or environment.runtime_dir(environ)
     wanted = read_kind(runtime, environ.get(RUNTIME_VARIABLE))
-    if all(each is None for each in (rules, runtime, seccomp, stand_ins)) and not options:
+    if all(each is None for each in (rules, runtime, audit_dir, seccomp, stand_ins)) and not options:
         remote = connect_if_served(folder / folders.SOCKET_NAME)
         if remote is not None and wanted in (None, remote.about.kind):
             with remote:
@@ -97,6 +101,13 @@ def open_fleet(
         is_single=is_single,
     ) as fleet:
         yield fleet
+
+
+def placed_environment(state_dir: Path | None, audit_dir: Path | None) -> Mapping[str, str]:
+    """Return the environment with other folders, as variables of `egress serve` name them."""
+    named = {"EGRESS_STATE_DIR": state_dir, "EGRESS_AUDIT_DIR": audit_dir}
+    placed = {name: str(path) for name, path in named.items() if path is not None}
+    return {**environment.read_environment(), **placed}
 
 
 @contextmanager

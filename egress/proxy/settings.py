@@ -24,6 +24,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from egress import environment
 from egress.errors import UsageError
+from egress.proxy import setting_texts
 from egress.rules.language import quantities
 from egress.rules.language.hosts import HostError, canonical_wire_host, is_address
 from egress.rules.language.report import MeaningError
@@ -129,7 +130,8 @@ def _override(value: object) -> object:
         return AddressOverride(canonical_wire_host(name), ip_address(address))
     except (HostError, ValueError):
         raise _wrong(
-            "this is not a name and its address", "write it like api.example.com=192.0.2.1"
+            "expected NAME=ADDRESS",
+            "write it like api.example.com=192.0.2.1; separate several with commas",
         ) from None
 
 
@@ -144,7 +146,8 @@ def _pin(value: object) -> object:
     except (HostError, ValueError, binascii.Error):
         pass
     raise _wrong(
-        "this is not a host and the pin of a key", "write it like api.example.com=sha256/ and 44 characters"
+        "this is not a host and the pin of a key",
+        "write it like api.example.com=sha256/ and 44 characters; separate several with commas",
     )
 
 
@@ -248,7 +251,7 @@ class Settings(BaseSettings):
     )
 
     rules: Annotated[Paths, SettingDisplay("PATH", "`hosts.yaml` or `hosts.d` in `~/.config/egress`")] = (
-        Field(default=(), description="Rule files, or folders of them.")
+        Field(default=(), description=setting_texts.RULES)
     )
     listen: Annotated[MaybeListens, SettingDisplay("ADDRESS:PORT")] = Field(
         default=(ListenAddress("127.0.0.1", 3128),),
@@ -276,13 +279,13 @@ class Settings(BaseSettings):
         default=False, description="Allow adding sandboxes at run time, with handed-over listeners."
     )
     resolve: Annotated[Overrides, SettingDisplay("NAME=ADDRESS")] = Field(
-        default=(), description="Dial this address for a name. The address checks still apply."
+        default=(), description=setting_texts.RESOLVE
     )
     own_address: Annotated[Networks, SettingDisplay("CIDR")] = Field(
         default=(), description="Addresses of this machine that no interface of it shows; never dialled."
     )
     upstream_ca: Annotated[Paths, SettingDisplay("FILE")] = Field(
-        default=(), description="Certificates of authorities to trust for upstreams, beside the public ones."
+        default=(), description=setting_texts.UPSTREAM_CA
     )
     pin: Annotated[Pins, SettingDisplay("HOST=PIN")] = Field(
         default=(), description="A public key to hold an upstream to; several for one host are a choice."
@@ -296,13 +299,13 @@ class Settings(BaseSettings):
     )
     state_dir: Annotated[Path, SettingDisplay("FOLDER", "`~/.local/state/egress`")] = Field(
         default_factory=lambda: environment.state_dir(environment.read_environment()),
-        description="Where the audit log, the authority and the list of trusted files are kept.",
+        description=setting_texts.STATE_DIR,
     )
     runtime_dir: Annotated[
         Path, SettingDisplay("FOLDER", "`$XDG_RUNTIME_DIR/egress`, or `run` below `--state-dir`")
-    ] = Field(default_factory=_runtime_dir, description="Where the control socket is.")
+    ] = Field(default_factory=_runtime_dir, description=setting_texts.RUNTIME_DIR)
     audit_dir: Annotated[Path, SettingDisplay("FOLDER", "`audit` in `--state-dir`")] = Field(
-        default_factory=lambda given: given["state_dir"] / "audit", description="Where the audit log is kept."
+        default_factory=lambda given: given["state_dir"] / "audit", description=setting_texts.AUDIT_DIR
     )
     audit_key: Annotated[Path | None, SettingDisplay("FILE", "`audit.key` in `--state-dir`")] = Field(
         default=None, description="A key that signs the audit log."

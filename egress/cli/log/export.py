@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render, rulefiles
 from egress.cli.log import filter_options, locations
 from egress.cli.render import DIM, DOUBT, GOOD, count
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "--output",
     "-o",
     "target",
-    type=rulefiles.FILE,
+    type=folder_options.FILE,
     metavar="FILE",
     default="evidence.zip",
     show_default=True,
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     "-r",
     "files",
     multiple=True,
-    type=rulefiles.FILE,
+    type=folder_options.FILE,
     help="A rule file to include; may be repeated.",
 )
-@click.option("--key", type=rulefiles.FILE, metavar="FILE", help="The key of the log.")
+@click.option("--key", type=folder_options.FILE, metavar="FILE", help="The key of the log.")
 @click.option(
     "--signing-key",
-    type=rulefiles.FILE,
+    type=folder_options.FILE,
     metavar="FILE",
     help="An Ed25519 key in PEM, created if missing. [`evidence.key` beside the key of the log]",
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from egress import environment
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render
 from egress.cli.render import DOUBT, count
 from egress.errors import UnreadableError
 
@@ -27,10 +27,10 @@ LARGE_LOG_BYTES = 64 * 1024 * 1024
 def of_log(command: Command, *aliases: str) -> Command:
     """Add the options for the log's folder; `aliases` are further names of the option."""
     names = ("--dir", *aliases, "directory")
-    command = click.option(*names, type=rulefiles.FILE, metavar="DIR", help="The folder of the log.")(command)
-    return click.option(
-        "--state-dir", type=rulefiles.FILE, metavar="FOLDER", help="The state folder of `egress serve`."
-    )(command)
+    command = click.option(*names, type=folder_options.FILE, metavar="DIR", help="The folder of the log.")(
+        command
+    )
+    return folder_options.state_dir(command)
 
 
 def of_index(command: Command, *aliases: str) -> Command:
@@ -38,7 +38,7 @@ def of_index(command: Command, *aliases: str) -> Command:
     option = click.option(
         "--index",
         "place",
-        type=rulefiles.FILE,
+        type=folder_options.FILE,
         metavar="FILE",
         help="The index file. [beside the log]",
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render
 from egress.cli.log import filter_options, locations
 from egress.cli.render import DIM, GOOD, count
 from egress.errors import UsageError
@@ -31,7 +31,7 @@ _UNITS = {"": 1, "k": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 @click.option("--keep-size", metavar="SIZE", default="", help="Keep at most this size, such as `10G`.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @click.option("--force", is_flag=True, help="Delete even if the log fails verification.")
-@click.option("--key", type=rulefiles.FILE, metavar="FILE", help="The key of the log.")
+@click.option("--key", type=folder_options.FILE, metavar="FILE", help="The key of the log.")
 @locations.of_log
 def prune(
     older_than: str,

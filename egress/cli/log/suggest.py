@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egress.cli import render, rulefiles, traffic
+from egress.cli import folder_options, render, rulefiles, traffic
 from egress.cli.log import locations
 from egress.cli.log.id_argument import IdCommand
 from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD
@@ -25,7 +25,7 @@ MAX_LINES = 1000
 @click.argument("request", metavar="REQUEST-ID")
 @locations.of_index
 @click.option(
-    "--rules", "-r", "files", multiple=True, type=rulefiles.FILE, help="Rule file; may be repeated."
+    "--rules", "-r", "files", multiple=True, type=folder_options.FILE, help="Rule file; may be repeated."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def suggest(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render
 from egress.cli.log import locations
 from egress.cli.render import BAD, DIM, GOOD, count
 from egress.errors import UnreadableError, UsageError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Check that no line was changed, added or removed.")
-@click.argument("bundle", type=rulefiles.FILE, required=False)
+@click.argument("bundle", type=folder_options.FILE, required=False)
 @locations.of_log
 @click.option("--key", metavar="FILE", help="The key of the log; for a bundle, the expected fingerprint.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import rulefiles
+from egress.cli import folder_options
 from egress.cli.sandboxes import fleet_session
 from egress.errors import UsageError
 from egress.runtime.spec import NAME_PATTERN
@@ -17,7 +17,7 @@ _THERE = re.compile(rf"({NAME_PATTERN.pattern}):(.*)", re.DOTALL)
 
 
 @click.command()
-@click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
+@folder_options.of_running
 @click.argument("source")
 @click.argument("target")
 def cp(runtime_dir: Path | None, source: str, target: str) -> int:

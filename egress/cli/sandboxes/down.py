@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from egress import environment
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render
 from egress.cli.sandboxes import fleet_session
 from egress.errors import UnreadableError
 from egress.fleet.folders import SOCKET_NAME
@@ -20,7 +20,7 @@ _POLL_INTERVAL: Final = 0.05
 
 
 @click.command()
-@click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
+@folder_options.of_running
 def down(runtime_dir: Path | None) -> int:
     """Stop the proxy that `egress up` started, and remove all of its sandboxes.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import rulefiles
+from egress.cli import folder_options
 from egress.cli.sandboxes import fleet_session, sandbox_options
 from egress.cli.sandboxes.attach import has_terminal
 from egress.cli.sandboxes.create import attach_command
@@ -15,7 +15,7 @@ from egress.runtime.spec import Command
 
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
-@click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
+@folder_options.of_running
 @click.option(
     "--env", "asked", multiple=True, metavar="NAME[=VALUE]", help="Environment variable for the command."
 )

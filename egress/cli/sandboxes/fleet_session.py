@@ -10,13 +10,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-import click
-
 from egress import environment
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render
 from egress.cli.control_client import ask_proxy
 from egress.cli.render import DIM
 from egress.cli.sandboxes import sandbox_options
+from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.errors import UnreadableError, UsageError
 from egress.fleet import FleetInfo, RemoteRuntime, SandboxFleet, open_fleet
 from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
@@ -25,7 +24,6 @@ from egress.fleet.remote import connect_if_served
 from egress.runtime.environ import RequestedVariable, SandboxKind, build_environment
 from egress.runtime.errors import ImageMissingError
 
-type Command = Callable[..., int]
 type Handler = Callable[[int, FrameType | None], None]
 
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -33,39 +31,8 @@ _OURS: Final = ("egress-sandbox", "egress-sandbox:latest")
 """Names of the image that Egress can build itself."""
 
 
-def options(command: Command) -> Command:
-    """Add the options of commands that open a fleet."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-_OPTIONS: Final = (
-    click.option("--rules", type=rulefiles.FILE, multiple=True, help="Rule file, as for `egress serve`."),
-    click.option(
-        "--runtime",
-        metavar="KIND",
-        help="docker, namespace, or a runtime of the engine: runsc. [docker where an engine answers]",
-    ),
-    click.option(
-        "--seccomp",
-        type=rulefiles.FILE,
-        help="Seccomp profile for containers, instead of the engine's default.",
-    ),
-    click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets."),
-)
-
-
 @contextmanager
-def fleet(
-    rules: Sequence[Path],
-    runtime: str | None,
-    runtime_dir: Path | None,
-    seccomp: Path | None,
-    *,
-    image: str | None = None,
-    keep: bool = False,
-) -> Iterator[SandboxFleet]:
+def fleet(source: FleetOptions, *, image: str | None = None, keep: bool = False) -> Iterator[SandboxFleet]:
     """Open the shared fleet of `egress up`; or a private one, if options ask for it or none is running.
 
     With `image`, that image must exist; with `keep`, the shared fleet must. A signal that would end this
@@ -74,14 +41,17 @@ def fleet(
     with on_signal(_unwind), ExitStack() as parts:
         # Checked before the fleet is opened: a private one would be started only to be refused.
         if keep:
-            _check_kept(rules, runtime_dir, seccomp)
+            _check_kept(source)
         with translate_errors(image):
             found = parts.enter_context(
                 open_fleet(
-                    rules=tuple(rules) or None,
-                    runtime=runtime,
-                    runtime_dir=runtime_dir,
-                    seccomp=seccomp,
+                    rules=source.rules or None,
+                    runtime=source.runtime,
+                    runtime_dir=source.runtime_dir,
+                    state_dir=source.state_dir,
+                    audit_dir=source.audit_dir,
+                    seccomp=source.seccomp,
+                    options=source.proxy_options,
                     images=(image,) if image else (),
                     is_single=True,
                 )
@@ -111,19 +81,23 @@ def on_signal(end: Handler, *more: signal.Signals) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _check_kept(rules: Sequence[Path], runtime_dir: Path | None, seccomp: Path | None) -> None:
-    folder = runtime_dir or environment.runtime_dir(environment.read_environment())
-    # Own rules or an own profile always start a private fleet, which ends with the command.
-    there = None if rules or seccomp else connect_if_served(folder / SOCKET_NAME)
+def _check_kept(source: FleetOptions) -> None:
+    # Options for a proxy always start a private fleet, which ends with the command.
+    there = None if source.are_own else connect_if_served(served_folder(source) / SOCKET_NAME)
     if there is None:
         raise _not_kept()
     there.close()
 
 
+def served_folder(source: FleetOptions) -> Path:
+    """Return the folder in which `egress up` has its socket."""
+    return source.runtime_dir or environment.runtime_dir(folder_options.with_state_dir(source.state_dir))
+
+
 def _not_kept() -> UsageError:
     return UsageError(
         "--keep: only a sandbox of `egress up` can be kept",
-        "start `egress up`, and remove --rules, --seccomp and --runtime",
+        "start `egress up`, and give the options for rules and proxy there",
     )
 
 

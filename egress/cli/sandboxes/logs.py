@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import rulefiles
+from egress.cli import folder_options
 from egress.cli.log.tail import show
 from egress.cli.sandboxes import fleet_session
 from egress.errors import UnreadableError
@@ -14,7 +14,7 @@ from egress.review import Filters
 
 
 @click.command()
-@click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
+@folder_options.of_running
 @click.option("--follow", "-f", "follows", is_flag=True, help="Follow new lines until Ctrl-C.")
 @click.option(
     "--lines", "-n", "last", type=click.IntRange(0, 10_000), default=100, help="Number of lines. [100]"

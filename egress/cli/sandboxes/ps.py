@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render
 from egress.cli.render import BAD, DIM, DOUBT, GOOD, Cell
 from egress.cli.sandboxes import fleet_session
 from egress.fleet import Preview, SandboxStatus
@@ -16,7 +16,7 @@ _STYLES = {"running": GOOD, "paused": DOUBT, "stopped": BAD}
 
 
 @click.command()
-@click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
+@folder_options.of_running
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def ps(runtime_dir: Path | None, as_json: bool) -> int:
     """List the sandboxes of `egress up`.

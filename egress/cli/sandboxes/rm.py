@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from egress.cli import render, rulefiles
+from egress.cli import folder_options, render
 from egress.cli.sandboxes import fleet_session
 from egress.errors import UsageError
 
 
 @click.command()
-@click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
+@folder_options.of_running
 @click.option("--all", "every", is_flag=True, help="All sandboxes.")
 @click.argument("sandboxes", nargs=-1)
 def rm(runtime_dir: Path | None, every: bool, sandboxes: tuple[str, ...]) -> int:

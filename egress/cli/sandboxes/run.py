@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Unpack
 
 import click
 
-from egress.cli.sandboxes import create, fleet_session, sandbox_options, summary
+from egress.cli.sandboxes import create, fleet_options, fleet_session, sandbox_options, summary
+from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@fleet_session.options
+@fleet_options.add_options
 @sandbox_options.add_options
 @click.option("--keep", is_flag=True, help="Keep the sandbox; needs `egress up`.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the command's own output.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
-    rules: tuple[Path, ...],
-    runtime: str | None,
-    runtime_dir: Path | None,
-    seccomp: Path | None,
+    source: FleetOptions,
     keep: bool,
     quiet: bool,
     command: tuple[str, ...],
@@ -39,7 +36,7 @@ def run(
       egress run --agent claude-code --image my-agents -- claude -p "fix the test"
     """
     request = create.read_request(given)
-    with fleet_session.fleet(rules, runtime, runtime_dir, seccomp, image=request.image, keep=keep) as fleet:
+    with fleet_session.fleet(source, image=request.image, keep=keep) as fleet:
         if not quiet and not fleet_session.is_shared(fleet):
             fleet_session.introduce(fleet.about)
         spec = create.spec_of(fleet, request, quiet=quiet)

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final, Unpack
 
 import click
 from click.core import ParameterSource
 
-from egress.cli.sandboxes import create, fleet_session, sandbox_options, summary
+from egress.cli.sandboxes import create, fleet_options, fleet_session, sandbox_options, summary
 from egress.cli.sandboxes.attach import has_terminal
+from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
 from egress.errors import UsageError
 from egress.runtime.spec import Command, check_name
 
 _SHELL: Final = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")
 """Bash if the image has it, else sh."""
-_FOR_ANY: Final = frozenset({"sandbox", "runtime_dir"})
+_FOR_ANY: Final = frozenset({"sandbox", "runtime_dir", "state_dir"})
 """Options that also apply to an existing sandbox."""
 
 
 @click.command()
-@fleet_session.options
+@fleet_options.add_options
 @sandbox_options.add_options
 @click.argument("sandbox", required=False)
 def shell(
-    rules: tuple[Path, ...],
-    runtime: str | None,
-    runtime_dir: Path | None,
-    seccomp: Path | None,
+    source: FleetOptions,
     sandbox: str | None,
     **given: Unpack[SandboxOptions],
 ) -> int:
@@ -44,11 +41,11 @@ def shell(
     """
     if sandbox is not None:
         _refuse_options()
-        with fleet_session.connect_served(runtime_dir) as there:
+        with fleet_session.connect_served(fleet_session.served_folder(source)) as there:
             command = Command(argv=_SHELL, env=_prompt(sandbox), most_output=0)
             return create.attach_command(there, sandbox, command, terminal=has_terminal())
     request = create.read_request(given)
-    with fleet_session.fleet(rules, runtime, runtime_dir, seccomp, image=request.image) as fleet:
+    with fleet_session.fleet(source, image=request.image) as fleet:
         if not fleet_session.is_shared(fleet):
             fleet_session.introduce(fleet.about)
         spec = create.spec_of(fleet, request)

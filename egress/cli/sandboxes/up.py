@@ -17,14 +17,15 @@ from typing import Final
 import click
 
 from egress import environment
-from egress.cli import render
+from egress.cli import folder_options, render
 from egress.cli.render import BOLD, GOOD
-from egress.cli.sandboxes import fleet_session
+from egress.cli.sandboxes import fleet_options, fleet_session
 from egress.cli.sandboxes.create import default_spec
+from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.fleet import FleetInfo
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.folders import SOCKET_NAME
-from egress.fleet.opening import open_embedded
+from egress.fleet.opening import open_embedded, placed_environment
 from egress.fleet.remote import connect_if_served
 from egress.fleet.rpc_server import RpcServer
 from egress.fleet.runtime_choice import (
@@ -44,7 +45,8 @@ _MAX_SHOWN_CHARS: Final = 4000
 
 
 @click.command()
-@fleet_session.options
+@fleet_options.add_options
+@click.option("--image", help="Image of sandboxes that name none. [a small one]")
 @click.option(
     "--ready",
     type=click.IntRange(0, MAX_READY),
@@ -54,10 +56,8 @@ _MAX_SHOWN_CHARS: Final = 4000
 )
 @click.option("--foreground", is_flag=True, help="Stay in the foreground until Ctrl-C.")
 def up(
-    rules: tuple[Path, ...],
-    runtime: str | None,
-    runtime_dir: Path | None,
-    seccomp: Path | None,
+    source: FleetOptions,
+    image: str | None,
     ready: int,
     foreground: bool,
 ) -> int:
@@ -69,9 +69,9 @@ def up(
     Examples:
       egress up
       egress up --rules hosts.yaml --runtime docker
+      egress up --image my-agents --ready 2
     """
-    environ = environment.read_environment()
-    folder = runtime_dir or environment.runtime_dir(environ)
+    folder = fleet_session.served_folder(source)
     there = connect_if_served(folder / SOCKET_NAME)
     if there is not None:
         there.close()
@@ -80,30 +80,38 @@ def up(
             "use it, or stop it with `egress down`",
         )
     if foreground:
-        return _stay(rules, runtime, seccomp, folder, ready)
-    return _leave(rules, runtime, seccomp, folder, ready)
+        return _stay(source, image, folder, ready)
+    return _leave(source, image, folder, ready)
 
 
 # In this process ----------------------------------------------------------------------------------
 
 
-def _stay(
-    rules: tuple[Path, ...], runtime: str | None, seccomp: Path | None, folder: Path, ready: int
-) -> int:
-    environ = environment.read_environment()
+def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int) -> int:
+    environ = placed_environment(source.state_dir, source.audit_dir)
     ended = threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:
         ended.set()
 
     def choose() -> RuntimeChoice:
-        choice = choose_runtime(read_kind(runtime, environ.get(RUNTIME_VARIABLE)), environ)
-        check_choice(choice, seccomp)
+        choice = choose_runtime(read_kind(source.runtime, environ.get(RUNTIME_VARIABLE)), environ)
+        check_choice(choice, source.seccomp, (image,) if image else ())
         return choice
 
     with fleet_session.on_signal(end, signal.SIGINT), ExitStack() as parts:
-        with fleet_session.translate_errors():
-            fleet = parts.enter_context(open_embedded(choose, environ, folder, rules, seccomp=seccomp))
+        with fleet_session.translate_errors(image):
+            fleet = parts.enter_context(
+                open_embedded(
+                    choose,
+                    environ,
+                    folder,
+                    source.rules,
+                    seccomp=source.seccomp,
+                    options=source.proxy_options,
+                )
+            )
+            fleet.about = replace(fleet.about, image=image or "")
         # After the fleet, so that no client can reach the socket of a proxy that fails to start.
         service = RpcServer(fleet, folder, ended.set)
         try:
@@ -134,18 +142,14 @@ def _announce(about: FleetInfo) -> None:
 # In a background process --------------------------------------------------------------------------
 
 
-def _leave(
-    rules: tuple[Path, ...], runtime: str | None, seccomp: Path | None, folder: Path, ready: int
-) -> int:
-    state = environment.state_dir(environment.read_environment())
+def _leave(source: FleetOptions, image: str | None, folder: Path, ready: int) -> int:
+    state = environment.state_dir(folder_options.with_state_dir(source.state_dir))
     make_state_dir(state)
     log = state / _LOG
     # -P: import no module from the working directory.
     command = [sys.executable, "-P", "-m", "egress", "up", "--foreground"]
-    command += [f"--runtime-dir={folder.absolute()}"]
-    command += [f"--ready={ready}", *(f"--rules={path}" for path in rules)]
-    command += [f"--runtime={runtime}"] if runtime else []
-    command += [f"--seccomp={seccomp}"] if seccomp else []
+    command += [f"--runtime-dir={folder.absolute()}", f"--ready={ready}", *source.words]
+    command += [f"--image={image}"] if image else []
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     # Closed to others and never through a link: the log names hosts, files and sandboxes.
     with os.fdopen(os.open(log, flags, 0o600), "wb") as file:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from egress.cli.sandboxes import fleet_session
+from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.errors import EgressError, UsageError
 from egress.fleet import Fleet, FleetInfo
 from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
@@ -20,7 +21,7 @@ SECRET = "sesame-open-sesame-42"
 
 
 def test_those_that_are_served_are_taken(fleet: Fleet, folder: Path) -> None:
-    with fleet_session.fleet((), None, folder, None) as found:
+    with fleet_session.fleet(FleetOptions(runtime_dir=folder)) as found:
         assert fleet_session.is_shared(found)
         assert found.about == fleet.about
 
@@ -32,7 +33,7 @@ ENDING = [signal.SIGTERM, signal.SIGHUP]
 @pytest.mark.parametrize("number", ENDING)
 def test_a_signal_unwinds_what_was_opened(folder: Path, number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with pytest.raises(SystemExit) as caught, fleet_session.fleet((), None, folder, None):
+    with pytest.raises(SystemExit) as caught, fleet_session.fleet(FleetOptions(runtime_dir=folder)):
         os.kill(os.getpid(), number)
     assert caught.value.code == 128 + number
     assert signal.getsignal(number) == before
@@ -44,7 +45,7 @@ def test_another_signal_does_not_cut_short_what_the_first_began(folder: Path) ->
     ended = []
 
     def end(number: signal.Signals) -> None:
-        with fleet_session.fleet((), None, folder, None):
+        with fleet_session.fleet(FleetOptions(runtime_dir=folder)):
             try:
                 os.kill(os.getpid(), number)
             finally:
@@ -64,7 +65,7 @@ def test_a_signal_that_is_ignored_stays_so(folder: Path) -> None:
     """As under `nohup`."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with fleet_session.fleet((), None, folder, None):
+        with fleet_session.fleet(FleetOptions(runtime_dir=folder)):
             os.kill(os.getpid(), signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
@@ -73,15 +74,16 @@ def test_a_signal_that_is_ignored_stays_so(folder: Path) -> None:
 
 def test_one_that_is_kept_is_one_of_those_that_are_served(fleet: Fleet, folder: Path) -> None:
     """The rest ends with this process."""
-    with fleet_session.fleet((), None, folder, None, keep=True) as found:
+    with fleet_session.fleet(FleetOptions(runtime_dir=folder), keep=True) as found:
         assert found.about == fleet.about
-    for rules, runtime, seccomp in (
-        ((folder / "hosts.yaml",), None, None),
-        ((), None, folder / "seccomp.json"),
+    for own in (
+        FleetOptions(rules=(folder / "hosts.yaml",), runtime_dir=folder),
+        FleetOptions(seccomp=folder / "seccomp.json", runtime_dir=folder),
+        FleetOptions(resolve=("a.example.com=192.0.2.1",), runtime_dir=folder),
     ):
         with (
             pytest.raises(UsageError, match="--keep") as caught,
-            fleet_session.fleet(rules, runtime, folder, seccomp, keep=True),
+            fleet_session.fleet(own, keep=True),
         ):
             pass
         assert "egress up" in caught.value.hint

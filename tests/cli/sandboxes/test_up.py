@@ -128,6 +128,13 @@ def test_what_keeps_it_from_coming_up_is_said_as_if_it_were_here(place: Place) -
     assert place.egress("ps").status == 3
 
 
+def test_an_image_that_is_not_there_keeps_it_from_coming_up(place: Place) -> None:
+    failed = place.egress("up", "--runtime", "namespace", "--rules", "hosts.yaml", "--image", "/nonesuch")
+    assert failed.status == 3
+    assert "error: --image: " in failed.err
+    assert "/nonesuch" in failed.err
+
+
 def test_mistakes_in_rules_are_told_line_by_line_by_a_command_too(place: Place) -> None:
     put(place.folder / "wrong.yaml", "version: 1\nhosts: {api.example.com: {alow: all}}\n")
     ran = place.egress("run", "--rules", "wrong.yaml", "--runtime", "namespace", "--", "true")

@@ -1,0 +1,15 @@
+"""Help texts of settings that commands take, too: one sentence each, the same everywhere.
+
+Apart from the settings, whose model takes a while to load.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+RULES: Final = "Rule files, or folders of them."
+RESOLVE: Final = "Dial this address for a name. The address checks still apply."
+UPSTREAM_CA: Final = "Certificates of authorities to trust for upstreams, beside the public ones."
+STATE_DIR: Final = "Where the audit log, the authority and the list of trusted files are kept."
+RUNTIME_DIR: Final = "Where the control socket is."
+AUDIT_DIR: Final = "Where the audit log is kept."
