@@ -24,7 +24,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from egress import environment
 from egress.errors import UsageError
-from egress.proxy import setting_texts
+from egress.proxy import setting_texts as texts
 from egress.rules.language import quantities
 from egress.rules.language.hosts import HostError, canonical_wire_host, is_address
 from egress.rules.language.report import MeaningError
@@ -130,8 +130,7 @@ def _override(value: object) -> object:
         return AddressOverride(canonical_wire_host(name), ip_address(address))
     except (HostError, ValueError):
         raise _wrong(
-            "expected NAME=ADDRESS",
-            "write it like api.example.com=192.0.2.1; separate several with commas",
+            "expected NAME=ADDRESS", "write it like api.example.com=192.0.2.1; separate several with commas"
         ) from None
 
 
@@ -251,7 +250,7 @@ class Settings(BaseSettings):
     )
 
     rules: Annotated[Paths, SettingDisplay("PATH", "`hosts.yaml` or `hosts.d` in `~/.config/egress`")] = (
-        Field(default=(), description=setting_texts.RULES)
+        Field(default=(), description=texts.RULES)
     )
     listen: Annotated[MaybeListens, SettingDisplay("ADDRESS:PORT")] = Field(
         default=(ListenAddress("127.0.0.1", 3128),),
@@ -279,14 +278,12 @@ class Settings(BaseSettings):
         default=False, description="Allow adding sandboxes at run time, with handed-over listeners."
     )
     resolve: Annotated[Overrides, SettingDisplay("NAME=ADDRESS")] = Field(
-        default=(), description=setting_texts.RESOLVE
+        default=(), description=texts.RESOLVE
     )
     own_address: Annotated[Networks, SettingDisplay("CIDR")] = Field(
         default=(), description="Addresses of this machine that no interface of it shows; never dialled."
     )
-    upstream_ca: Annotated[Paths, SettingDisplay("FILE")] = Field(
-        default=(), description=setting_texts.UPSTREAM_CA
-    )
+    upstream_ca: Annotated[Paths, SettingDisplay("FILE")] = Field(default=(), description=texts.UPSTREAM_CA)
     pin: Annotated[Pins, SettingDisplay("HOST=PIN")] = Field(
         default=(), description="A public key to hold an upstream to; several for one host are a choice."
     )
@@ -299,13 +296,13 @@ class Settings(BaseSettings):
     )
     state_dir: Annotated[Path, SettingDisplay("FOLDER", "`~/.local/state/egress`")] = Field(
         default_factory=lambda: environment.state_dir(environment.read_environment()),
-        description=setting_texts.STATE_DIR,
+        description=texts.STATE_DIR,
     )
     runtime_dir: Annotated[
         Path, SettingDisplay("FOLDER", "`$XDG_RUNTIME_DIR/egress`, or `run` below `--state-dir`")
-    ] = Field(default_factory=_runtime_dir, description=setting_texts.RUNTIME_DIR)
+    ] = Field(default_factory=_runtime_dir, description=texts.RUNTIME_DIR)
     audit_dir: Annotated[Path, SettingDisplay("FOLDER", "`audit` in `--state-dir`")] = Field(
-        default_factory=lambda given: given["state_dir"] / "audit", description=setting_texts.AUDIT_DIR
+        default_factory=lambda given: given["state_dir"] / "audit", description=texts.AUDIT_DIR
     )
     audit_key: Annotated[Path | None, SettingDisplay("FILE", "`audit.key` in `--state-dir`")] = Field(
         default=None, description="A key that signs the audit log."
