@@ -18,7 +18,18 @@ from mitmproxy.proxy.events import Event
 from mitmproxy.proxy.layer import CommandGenerator, Layer, NextLayer
 
 from egress.addons.tls_layers import ConnectionLost, SandboxTlsLayer, UpstreamTlsLayer
-from egress.relay.ports import CLIENT_WIRE, Close, Fetch, Open, RelayOrder, Reset, WireEnd, Write, YieldTurn
+from egress.relay.ports import (
+    CLIENT_WIRE,
+    Close,
+    Fetch,
+    HandBack,
+    Open,
+    RelayOrder,
+    Reset,
+    WireEnd,
+    Write,
+    YieldTurn,
+)
 from egress.relay.relay import ClientProtocol, Relay
 from egress.types import Secret
 
@@ -193,6 +204,8 @@ class HttpLayer(Layer):
                 yield FetchSecrets(order)
             elif isinstance(order, YieldTurn):
                 yield TakeAnotherTurn()
+            elif isinstance(order, HandBack):
+                yield HandBackClient(order.data)
 
     def _written_up(self, order: Write) -> commands.Command | None:
         upstream = self._by_wire.get(order.wire)
@@ -306,6 +319,13 @@ class AbortConnection(Command):
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+
+
+class HandBackClient(Command):
+    """End the service of a client, and give its connection back with these bytes of it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
 
 
 class SetReading(Command):

@@ -13,6 +13,10 @@ One exchange at a time
     socket while `waiting` is true. A response reader has nothing to keep: it reads a response only
     after `expect()`, and bytes nobody asked for make the connection unfit for another exchange.
 
+Requests that do not fit
+    A reader of requests may be given `fits`, which looks at each head. A request that does not fit has no
+    head and no body, only its `End`: `take_back()` hands it over, with all that came in behind it.
+
 Upgrades
     After the request that asked and the response that agreed, `detach()` hands over, untouched,
     whatever came in behind them, and the reader is done. The same goes for CONNECT.
@@ -24,6 +28,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from enum import Enum, auto
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
@@ -32,6 +37,7 @@ from egress.errors import UsageError, WireError
 from egress.http1.fields import BlockBuffer, read_trailers
 from egress.http1.heads import (
     END,
+    NO_BODY,
     Body,
     Data,
     Emit,
@@ -192,9 +198,13 @@ class _Reader[HeadT](ABC):
 class RequestReader(_Reader[RequestHead]):
     """Reads what a client sends. The first request is read at once, each later one when asked for."""
 
-    def __init__(self, limits: MessageLimits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, limits: MessageLimits = DEFAULT_LIMITS, fits: Callable[[RequestHead], bool] | None = None
+    ) -> None:
         super().__init__(limits, _Stage.HEAD, of_request=True)
         self._before: RequestHead | None = None
+        self._fits = fits
+        self._misfit = b""
 
     @property
     def idle(self) -> bool:
@@ -221,10 +231,19 @@ class RequestReader(_Reader[RequestHead]):
         except WireError as error:
             raise self._fail(error) from None
 
+    def take_back(self) -> bytes:
+        """Return the request that did not fit, and what came in behind it; empty where each one did."""
+        if self._misfit:
+            self._stage = _Stage.DETACHED
+        return self._misfit + bytes(self._pending) if self._misfit else b""
+
     def _begin(self, block: bytes, events: list[RequestHead | Data | End]) -> Framing:
         self._before = head = parse_request_head(block, self._limits, self._before)
         self._keep_alive = head.keep_alive
         self._may_detach = head.method == "CONNECT" or bool(head.upgrade)
+        if self._fits is not None and not self._fits(head):
+            self._misfit = block
+            return NO_BODY
         events.append(head)
         return head.framing
 

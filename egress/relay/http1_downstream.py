@@ -2,12 +2,16 @@
 
 A request whose body is refused is answered at once; a little of the body is read and dropped, so that
 the client gets to read the answer, then the connection closes. Pipelined requests wait their turn.
+
+A client of a proxy names the destination in each request. Its connection is kept from one request to the
+next, and handed back with the first request for another destination.
 """
 
 from __future__ import annotations
 
 from egress.errors import WireError
 from egress.exchange import AnswerHead, Request
+from egress.exchange.request import names_destination
 from egress.http1 import (
     NO_BODY,
     Data,
@@ -32,15 +36,16 @@ _EXTENSIONS_FIELD = "sec-websocket-extensions"
 class Http1Downstream(PacedHttp1):
     """A client connection, and the downstream half of the exchange that runs on it."""
 
-    def __init__(self, relay: RelayPort, *, single: bool) -> None:
-        """`single`: a single request, as for a proxy request that names its own destination."""
+    def __init__(self, relay: RelayPort, *, forward: bool) -> None:
+        """`forward`: the client names the destination in each request."""
         self._relay = relay
-        self._single = single
-        self._reader = RequestReader()
+        self._reader = RequestReader(fits=self._fits if forward else None)
         self._writer = ResponseWriter()
         self._head: RequestHead | None = None
         self._stream: ExchangeStream | None = None
         self._is_whole = True
+        self._is_continued = False
+        """The client was told to send the body that it asked about."""
         self._held = False
         self._blocked = False
         self._ahead = False
@@ -91,6 +96,7 @@ class Http1Downstream(PacedHttp1):
             self._malformed(error)
             return
         self._take(events)
+        self._hand_back()
 
     def ended(self) -> None:
         """The client has closed its side."""
@@ -116,6 +122,7 @@ class Http1Downstream(PacedHttp1):
                 self._malformed(error)
                 return
             self._take(events)
+            self._hand_back()
 
     def drain(self) -> None:
         """Take no more requests; close when the one under way is answered."""
@@ -151,16 +158,16 @@ class Http1Downstream(PacedHttp1):
     # The half that the stream talks to
 
     def interim(self, answer: AnswerHead) -> None:
+        self._is_continued = self._is_continued or answer.status == 100
         self._write(self._writer.informational(answer.status, answer.reason, answer.headers))
 
     def head(self, answer: AnswerHead, framing: Framing) -> None:
         version = self._head.version if self._head is not None else "1.1"
-        close = self._single or self._draining
-        self._write(
-            self._writer.head(
-                answer.status, answer.reason, answer.headers, framing_for(framing, version), close=close
-            )
-        )
+        framing = framing_for(framing, version)
+        # A client that is not told to continue may leave its body out: what comes next could be either.
+        is_unsure = not self._is_whole and self._waits_for_continue
+        close = self._draining or is_unsure
+        self._write(self._writer.head(answer.status, answer.reason, answer.headers, framing, close=close))
 
     def data(self, data: bytes) -> None:
         self._relay.write(CLIENT_WIRE, data if self._is_raw else self._writer.data(data))
@@ -186,7 +193,7 @@ class Http1Downstream(PacedHttp1):
 
     def page(self, page: ErrorPage) -> None:
         head = self._head
-        close = head is None or not self._is_whole or self._single or self._draining
+        close = head is None or not self._is_whole or self._draining
         framing = NO_BODY if head is not None and head.method == "HEAD" else Framing.sized(len(page.body))
         self._write(self._writer.head(page.status, page.reason, page.headers, framing, close=close))
         if framing is not NO_BODY:
@@ -206,6 +213,22 @@ class Http1Downstream(PacedHttp1):
 
     # Inside
 
+    @property
+    def _waits_for_continue(self) -> bool:
+        return self._head is not None and self._head.expect_continue and not self._is_continued
+
+    def _fits(self, head: RequestHead) -> bool:
+        """Tell whether a request of a client of a proxy is for this destination; the first one always is."""
+        if self._head is None:
+            return True
+        is_http = head.form == "absolute" and head.target.partition("://")[0].lower() == "http"
+        return is_http and names_destination(self._relay.destination, head.authority)
+
+    def _hand_back(self) -> None:
+        request = self._reader.take_back()
+        if request:
+            self._relay.hand_back(request)
+
     def _take(self, events: list[RequestEvent]) -> None:
         for event in events:
             if isinstance(event, RequestHead):
@@ -223,6 +246,7 @@ class Http1Downstream(PacedHttp1):
     def _begin(self, head: RequestHead) -> None:
         self._head = head
         self._begin_message()
+        self._is_continued = False
         self._is_whole = head.framing.is_empty
         self._writer.answer(head)
         self._requests += 1

@@ -224,6 +224,16 @@ class Reset(NamedTuple):
     wire: int
 
 
+class HandBack(NamedTuple):
+    """Serve the client no more, and hand its connection back with these bytes of it, which are a request."""
+
+    data: bytes
+
+    def __repr__(self) -> str:
+        # A request may hold a credential of the sandbox's own.
+        return f"HandBack({len(self.data)} bytes)"
+
+
 class Open(NamedTuple):
     """Connect to the destination; answer with `opened` or `failed`."""
 
@@ -245,4 +255,4 @@ class YieldTurn(NamedTuple):
     """Call `again` in a while, after others have had their turn."""
 
 
-RelayOrder = Write | Close | Reset | Open | Fetch | YieldTurn
+RelayOrder = Write | Close | Reset | HandBack | Open | Fetch | YieldTurn

@@ -13,7 +13,8 @@ order; then it asks `reads` which wires may be read.
     drain, shut, gone   come to an end: gently, at once, because the client is lost
 
 An entry that raises leaves the relay unfit: only `shut("internal")` may be called then. It closes all wires
-and records every running exchange, once. After the client's wire is closed, every entry returns no orders.
+and records every running exchange, once. After the client's wire is closed or handed back, every entry
+returns no orders.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from egress.relay.ports import (
     Close,
     DownstreamHalf,
     ExchangeTiming,
+    HandBack,
     Open,
     RelayEnvironment,
     RelayOrder,
@@ -84,17 +86,17 @@ class Relay:
         destination: Destination,
         *,
         protocol: ClientProtocol = "http/1.1",
-        single: bool = False,
+        forward: bool = False,
         limits: RelayLimits = DEFAULT_LIMITS,
     ) -> None:
-        """`single`: close after an exchange, as for a proxy request that names its own destination."""
+        """`forward`: each request names its destination, and one for another destination is handed back."""
         self.service = service
         self.identity = identity
         self.destination = destination
         self.limits = limits
         self.is_draining = False
         self.is_closed = False
-        """The client connection is closed, or ordered to be."""
+        """The client connection is closed or handed back, or ordered to be."""
         self._orders: list[RelayOrder] = []
         self._open = {CLIENT_WIRE}
         self._live: set[ExchangeStream] = set()
@@ -106,7 +108,7 @@ class Relay:
         self.account = budgets.account(identity.sandbox)
         self.upstreams = Upstreams(self, http2=protocol == "h2")
         self._client: Http1Downstream | Http2Downstream = (
-            Http2Downstream(self) if protocol == "h2" else Http1Downstream(self, single=single)
+            Http2Downstream(self) if protocol == "h2" else Http1Downstream(self, forward=forward)
         )
 
     # Entries, for the owner of the connections
@@ -276,6 +278,11 @@ class Relay:
         """Close a wire in a way that the peer notices."""
         self._end(wire, Reset(wire))
 
+    def hand_back(self, request: bytes) -> None:
+        """Hand the client's connection back, between two exchanges, with what is not read yet."""
+        ahead = self._ahead.get(CLIENT_WIRE)
+        self._end(CLIENT_WIRE, HandBack(request + (ahead.data[ahead.at :] if ahead else b"")))
+
     def stream(self, client: DownstreamHalf, request: Request, framing: Framing) -> ExchangeStream:
         """Begin an exchange of the client."""
         try:
@@ -302,7 +309,7 @@ class Relay:
         self.service.finish(None, request, exchange.finish(), ExchangeTiming(began=now, ended=now))
         return request
 
-    def _end(self, wire: int, order: Close | Reset) -> None:
+    def _end(self, wire: int, order: Close | Reset | HandBack) -> None:
         if wire not in self._open:
             return
         self._open.discard(wire)

@@ -71,6 +71,10 @@ class RelayPort(Protocol):
         """Close a wire; closing the client's ends all exchanges and upstream connections."""
         ...
 
+    def hand_back(self, request: bytes) -> None:
+        """Serve the client no more: this request of it is for another destination."""
+        ...
+
     def received_ahead(self, wire: int, data: bytes) -> None:
         """Take bytes that came ahead of a switch like bytes that come after it."""
         ...

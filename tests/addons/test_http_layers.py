@@ -16,6 +16,7 @@ from egress.addons.http_layers import (
     AbortConnection,
     CallRelay,
     FetchSecrets,
+    HandBackClient,
     HttpLayer,
     SecondPassed,
     SecretsFetched,
@@ -25,7 +26,18 @@ from egress.addons.http_layers import (
 )
 from egress.addons.tls_layers import ConnectionLost
 from egress.exchange import Destination
-from egress.relay.ports import CLIENT_WIRE, Close, Fetch, Open, RelayOrder, Reset, WireEnd, Write, YieldTurn
+from egress.relay.ports import (
+    CLIENT_WIRE,
+    Close,
+    Fetch,
+    HandBack,
+    Open,
+    RelayOrder,
+    Reset,
+    WireEnd,
+    Write,
+    YieldTurn,
+)
 from egress.relay.relay import Relay
 from egress.rules.decide.policy import Policy
 from egress.types import Secret
@@ -170,6 +182,12 @@ def test_orders_become_commands(stage: Stage) -> None:
     assert isinstance(close, commands.CloseConnection)
     [reset] = stage.event(SecondPassed(), Reset(CLIENT_WIRE))
     assert isinstance(reset, AbortConnection)
+
+
+def test_a_client_is_handed_back_with_its_bytes(stage: Stage) -> None:
+    [command] = stage.event(SecondPassed(), HandBack(b"GET http://other/"))
+    assert isinstance(command, HandBackClient)
+    assert command.data == b"GET http://other/"
 
 
 def test_an_upstream_is_opened_at_the_destination_and_nowhere_else(stage: Stage) -> None:

@@ -247,6 +247,23 @@ def test_a_denied_expectation_is_answered_by_the_denial() -> None:
     assert (answer.status, answer.interim) == (403, [])
 
 
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_body_that_was_asked_about_may_not_come_after_an_answer(is_told: bool) -> None:
+    """Unless it was told to continue: so no other request is read there, and the client hears of it."""
+    lab = Lab()
+    lab.says(get("/v1/notes", "Content-Length: 5", "Expect: 100-continue", method="POST"))
+    wire = lab.opens()
+    if is_told:
+        lab.answers(head(status="100 Continue"))
+        lab.says(b"he")
+    lab.answers(response(status="417 Expectation Failed"))
+    (answer,) = lab.responses("POST")
+    assert (answer.status, answer.headers.get("connection")) == (417, None if is_told else "close")
+    lab.says(get("/v1/next"))
+    assert len(lab.requests(wire)) == 1
+    assert not lab.opening
+
+
 def test_a_100_that_was_not_asked_for_stays_here_and_other_hints_go_on() -> None:
     lab = Lab()
     lab.says(get())
@@ -431,17 +448,85 @@ def test_a_connection_is_kept_for_a_while() -> None:
     assert lab.ended[1] == "closed"
 
 
-def test_single_closes_after_one_exchange() -> None:
-    lab = Lab(single=True)
-    lab.says(get("/v1/one") + get("/v1/two"))
-    answered(lab)
-    assert lab.closed()
-    assert len(lab.requests()) == 1
-    assert lab.responses()[0].headers["connection"] == "close"
-    lab = Lab(single=True)
-    lab.says(get("/admin") + get("/v1/two"))
-    assert lab.closed()
-    assert not lab.opening
+# Clients of a proxy, which name the destination in each request ----------------------------------------
+
+
+def absolute(path: str, authority: str = NAME, scheme: str = "http", method: str = "GET") -> bytes:
+    """A request as a client of a proxy writes it."""
+    return get(path, method=method).replace(path.encode(), f"{scheme}://{authority}{path}".encode(), 1)
+
+
+def forwarding() -> Lab:
+    return Lab(CLEAR, scheme="http", forward=True)
+
+
+SPELLINGS = [NAME, NAME.upper(), f"{NAME}:80", f"{NAME}."]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_client_of_a_proxy_is_kept_while_it_asks_for_the_same_host(spelling: str) -> None:
+    """Some logins, such as NTLM, are those of a connection: of the one to the upstream, too."""
+    lab = forwarding()
+    lab.says(absolute("/v1/one"))
+    wire = lab.opens()
+    lab.answers(response())
+    lab.says(absolute("/v1/two", spelling))
+    lab.answers(response())
+    lab.says(absolute("/admin"))
+    assert [answer.status for answer in lab.responses()] == [200, 200, 403]
+    assert not any("connection" in answer.headers for answer in lab.responses())
+    assert [asked.target for asked in lab.requests(wire)] == ["/v1/one", "/v1/two"]
+    assert not lab.closed()
+    lab.check()
+
+
+OTHERS = {
+    "another host": absolute("/v1/two", "other.example.test"),
+    "a host above it": absolute("/v1/two", "example.test"),
+    "another host, and this one in Host": get("http://other.example.test/v1/two"),
+    "another port": absolute("/v1/two", f"{NAME}:8080"),
+    "another scheme": absolute("/v1/two", scheme="https"),
+    "no host": get("/v1/two"),
+    "a tunnel": get(f"{NAME}:80", method="CONNECT"),
+    "every host": get("*", method="OPTIONS"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("is_early", [False, True])
+def test_a_request_for_another_destination_is_never_read_here(other: bytes, is_early: bool) -> None:
+    """It goes back as it came, with all behind it, and with the connection."""
+    lab, behind = forwarding(), b"and \0 whatever else"
+    lab.says(absolute("/v1/one") + (other + behind if is_early else b""))
+    wire = lab.opens()
+    lab.answers(response())
+    if not is_early:
+        lab.says(other + behind)
+    assert lab.handed_back == other + behind
+    assert lab.ended == {CLIENT_WIRE: "handed back", wire: "closed"}
+    assert [answer.status for answer in lab.responses()] == [200]
+    assert [asked.target for asked in lab.requests(wire)] == ["/v1/one"]
+    assert lab.codes == ["rule.allowed"], "the next one is somebody else's to record"
+    assert lab.relay.received(CLIENT_WIRE, b"more") == []
+    lab.check()
+
+
+def test_the_first_request_is_for_this_destination_however_it_is_spelled() -> None:
+    """The ingress has read it; handed back, it would come again without end."""
+    lab = forwarding()
+    lab.says(absolute("/v1/one", "other.example.test"))
+    assert [answer.code for answer in lab.responses()] == ["request.mismatch"]
+    assert not lab.handed_back
+
+
+def test_a_connection_that_is_no_proxys_takes_no_other_destination() -> None:
+    """The twin: inside of a tunnel each request is for its host, or is refused."""
+    lab = Lab(CLEAR, scheme="http")
+    lab.says(get("/v1/one") + OTHERS["another host"])
+    lab.opens()
+    lab.answers(response())
+    assert [answer.status for answer in lab.responses()] == [200, 421]
+    assert not lab.handed_back
 
 
 # Time -------------------------------------------------------------------------------------------------

@@ -14,10 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import egress
 from egress.relay.ports import CLIENT_WIRE
+from tests.attack.test_http1_relay import absolute
 from tests.attack.test_websocket import ASK, agree, frame
 from tests.tiers import examples
 from tests.unit.relay.wires import (
     BLOCKING,
+    CLEAR,
     LIMITED,
     NOTHING,
     RULES,
@@ -181,6 +183,28 @@ def messages(data: bytes) -> list[tuple[int, bytes]]:
     return control + found
 
 
+@given(
+    cuts=CUTS,
+    second=st.sampled_from([absolute("/v1/b", "other.example.test"), get("/v1/b"), post(b"x" * 50)]),
+)
+def test_how_a_request_for_another_destination_is_cut_changes_nothing(cuts: list[int], second: bytes) -> None:
+    """Every byte that was not read for this destination is handed back, once and in its order."""
+    first, behind = absolute("/v1/a"), b"\0 and the next\r\n\r\n"
+    whole = first + second + behind
+    lab, said = Lab(CLEAR, scheme="http", forward=True), 0
+    for piece in pieces(whole, cuts):
+        if lab.closed():
+            break
+        lab.says(piece)
+        said += len(piece)
+        if lab.opening:
+            lab.opens()
+            lab.answers(response())
+    assert lab.handed_back + whole[said:] == second + behind
+    assert lab.codes == ["rule.allowed"]
+    lab.check()
+
+
 # Anything at any time ---------------------------------------------------------------------------------
 
 
@@ -190,10 +214,10 @@ class Anything(RuleBasedStateMachine):
     protocol = "http/1.1"
 
     @initialize(
-        at_hand=st.booleans(), rules=st.sampled_from([RULES, BLOCKING, LIMITED]), single=st.booleans()
+        at_hand=st.booleans(), rules=st.sampled_from([RULES, BLOCKING, LIMITED]), forward=st.booleans()
     )
-    def begin(self, at_hand: bool, rules: str, single: bool) -> None:
-        self.lab = Lab(rules, at_hand=at_hand, single=single)
+    def begin(self, at_hand: bool, rules: str, forward: bool) -> None:
+        self.lab = Lab(rules, at_hand=at_hand, forward=forward)
 
     # The peers
 
@@ -332,8 +356,8 @@ END: dict[str, Callable[[Lab], None]] = {
 class AnythingOverHttp2(Anything):
     """The same with HTTP/2 peers on some of the wires; they keep to the protocol until garbage comes."""
 
-    @initialize(at_hand=st.booleans(), rules=st.sampled_from([RULES, LIMITED]), single=st.booleans())
-    def begin(self, at_hand: bool, rules: str, single: bool) -> None:
+    @initialize(at_hand=st.booleans(), rules=st.sampled_from([RULES, LIMITED]), forward=st.booleans())
+    def begin(self, at_hand: bool, rules: str, forward: bool) -> None:
         self.lab = Lab(rules, protocol="h2", at_hand=at_hand, is_strict=False)
         self.client = Peer(self.lab)
         self.servers: dict[int, Peer] = {}

@@ -41,10 +41,11 @@ class ConnectionAdmission:
 
     async def admit(
         self, pending: PendingConnection, sock: socket.socket, entering: Callable[[], object]
-    ) -> IngressRefusal | None:
+    ) -> IngressRefusal | bytes | None:
         """Take a connection to its lane, and return at its end; None where nothing was refused.
 
-        `entering` is called when the door lets go of it.
+        `entering` is called when the door lets go of it. Bytes are what the client says to another
+        destination, for which it has to be admitted anew.
         """
         # Checked before a byte is read: a process of another user must not learn anything.
         owner = owner_of_peer(pending.listener, sock)
@@ -88,8 +89,7 @@ class ConnectionAdmission:
             if not isinstance(opened, AdmittedConnection):
                 return self._refuse_canary(pending, opened) or opened
             entering()
-            await self._carry(pending, opened)
-            return None
+            return await self._carry(pending, opened)
 
     async def _requested_destination(
         self, pending: PendingConnection
@@ -154,11 +154,13 @@ class ConnectionAdmission:
             admitted = replace(admitted, policy=policy, decision=decision)
         return admitted
 
-    async def _carry(self, pending: PendingConnection, admitted: AdmittedConnection) -> None:
+    async def _carry(self, pending: PendingConnection, admitted: AdmittedConnection) -> bytes | None:
         # Bytes that a lane has written must not be followed by an error page.
         pending.speaks = ""
         lane = self._lanes.full if admitted.decision.intercept else self._lanes.tunnel
-        await lane(admitted, pending.client.reader, pending.client.writer, pending.client.take_unread())
+        return await lane(
+            admitted, pending.client.reader, pending.client.writer, pending.client.take_unread()
+        )
 
 
 def _decide(

@@ -24,6 +24,13 @@ class _TransportEnd(asyncio.Protocol):
         self.future.set_result(None)
 
 
+class ClientWriter(asyncio.StreamWriter):
+    """A writer that does not close its transport when it is forgotten: another one may use it by then."""
+
+    def __del__(self) -> None:
+        pass
+
+
 class ClientStream:
     """Reader, writer, and the bytes between them and the door."""
 
@@ -59,6 +66,19 @@ class ClientStream:
         self.kept.clear()
         return data
 
+    def resume(self, unread: bytes) -> None:
+        """Read on after a lane that has handed the connection back, with these bytes of it."""
+        transport = self.writer.transport
+        loop = asyncio.get_running_loop()
+        self.reader = asyncio.StreamReader(limit=READ_SIZE, loop=loop)
+        protocol = asyncio.StreamReaderProtocol(self.reader, loop=loop)
+        self.writer = ClientWriter(transport, protocol, self.reader, loop)
+        self.kept[:] = unread
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        if isinstance(transport, asyncio.Transport):
+            transport.resume_reading()
+
     async def send(self, data: bytes, within: float) -> bool:
         """Write, and wait until it is on its way; whether it could be."""
         try:
@@ -86,7 +106,7 @@ class ClientStream:
     async def close(self, within: float) -> None:
         """Close once what was written has left; drop it where that takes longer than `within` seconds."""
         transport = self.writer.transport
-        if not self._is_gone():
+        if not self.is_gone:
             # Lanes put protocols of their own in place of the stream's, so that one need not be told.
             gone = _TransportEnd()
             transport.set_protocol(gone)
@@ -97,8 +117,10 @@ class ClientStream:
     def abort(self) -> None:
         """Close now, whatever has not left yet."""
         # A transport that is gone does not bear to be told again.
-        if not self._is_gone():
+        if not self.is_gone:
             self.writer.transport.abort()
 
-    def _is_gone(self) -> bool:
+    @property
+    def is_gone(self) -> bool:
+        """The connection is closed."""
         return bool(self.writer.transport.get_extra_info("socket").fileno() < 0)

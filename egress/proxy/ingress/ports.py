@@ -17,8 +17,11 @@ from egress.rules.decide.policy import Policy
 from egress.shares.turns import Turns
 from egress.types import HostDecision, Identity, Limit
 
-Carry = Callable[[AdmittedConnection, asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
-"""A lane: it carries the connection to its end. The bytes are those read from the client already."""
+Carry = Callable[
+    [AdmittedConnection, asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[bytes | None]
+]
+"""A lane: it carries the connection to its end, or returns what its client says to another destination. The
+bytes that it is given are those read from the client already."""
 
 
 @dataclass(frozen=True, slots=True)

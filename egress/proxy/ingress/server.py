@@ -25,7 +25,7 @@ from egress.proxy.event_loop import drive, watch
 from egress.proxy.ingress.acceptor import Acceptor
 from egress.proxy.ingress.admission import ConnectionAdmission
 from egress.proxy.ingress.authentication import PasswordGuard
-from egress.proxy.ingress.client_stream import READ_SIZE, ClientStream
+from egress.proxy.ingress.client_stream import READ_SIZE, ClientStream, ClientWriter
 from egress.proxy.ingress.limits import IngressLimits
 from egress.proxy.ingress.listener import Listener, check_listener, peer_address
 from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection
@@ -108,7 +108,6 @@ class IngressServer:
     def take(self, listener: Listener, sock: socket.socket) -> asyncio.Task[None]:
         """Serve one accepted connection to its end, in a task of its own."""
         turns = self._engine.turns.of(listener.sandbox)
-        watched = watch(sock, turns)
         task = asyncio.get_running_loop().create_task(
             drive(turns, functools.partial(self._serve, listener, sock))
         )
@@ -118,7 +117,6 @@ class IngressServer:
         def end(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
             self._outside.pop(task, None)
-            watched.forget()
             # A task that is cancelled before it begins closes nothing itself.
             sock.close()
 
@@ -150,26 +148,53 @@ class IngressServer:
         except OSError:
             # Gone before it was looked at.
             return
+        try:
+            # The client of a proxy may go on to another destination: each is admitted as if it came alone.
+            while (unread := await self._watched_destination(listener, sock, client)) is not None:
+                client.resume(unread)
+        finally:
+            client.abort()
+
+    async def _watched_destination(
+        self, listener: Listener, sock: socket.socket, client: ClientStream
+    ) -> bytes | None:
+        """Serve a destination; a lane that takes the socket over counts its events itself."""
+        watched = watch(sock, self._engine.turns.of(listener.sandbox))
+        try:
+            return await self._serve_destination(listener, sock, client)
+        finally:
+            watched.forget()
+
+    async def _serve_destination(
+        self, listener: Listener, sock: socket.socket, client: ClientStream
+    ) -> bytes | None:
+        """Serve a client to its end; or return what it says to another destination."""
         engine = self._engine
         identity, started = self._identity(listener), engine.clock.monotonic()
         pending = PendingConnection(engine.new_id(), listener, identity, client, self._bounds, started)
         if listener.is_shared:
             pending.peer = peer_address(sock)
-        try:
-            refused = await self._guarded(pending, sock)
-            if refused is None:
-                await client.close(self._bounds.close_time)
-            else:
-                self._record(listener, refused, pending)
-                await send_refusal(pending, refused)
-        finally:
-            client.abort()
+        outcome = await self._guarded(pending, sock)
+        if isinstance(outcome, bytes) and listener in self._acceptors and not client.is_gone:
+            return outcome
+        if isinstance(outcome, IngressRefusal):
+            self._record(listener, outcome, pending)
+            await send_refusal(pending, outcome)
+        else:
+            await client.close(self._bounds.close_time)
+        return None
 
-    async def _guarded(self, pending: PendingConnection, sock: socket.socket) -> IngressRefusal | None:
+    async def _guarded(
+        self, pending: PendingConnection, sock: socket.socket
+    ) -> IngressRefusal | bytes | None:
         task = asyncio.current_task()
         leave = functools.partial(self._outside.pop, task, None)
         try:
-            return await self._passage.admit(pending, sock, leave)
+            outcome = await self._passage.admit(pending, sock, leave)
+            if isinstance(outcome, bytes) and task is not None:
+                # Outside of a lane it ends with its listener again.
+                self._outside[task] = pending.listener
+            return outcome
         except asyncio.CancelledError:
             # Inside of a lane it is the lane that records.
             if task in self._outside and pending.asked is not None:
@@ -229,7 +254,7 @@ async def _streams(sock: socket.socket) -> ClientStream:
     reader = asyncio.StreamReader(limit=READ_SIZE, loop=loop)
     protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
     transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock)
-    return ClientStream(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
+    return ClientStream(reader, ClientWriter(transport, protocol, reader, loop))
 
 
 # How many connections are open, over all and by sandbox.

@@ -29,6 +29,7 @@ from egress.addons.http_layers import (
     AbortConnection,
     CallRelay,
     FetchSecrets,
+    HandBackClient,
     HttpLayer,
     RootLayer,
     SecondPassed,
@@ -76,22 +77,18 @@ class InterceptServices(Protocol):
 
     @property
     def guard(self) -> HookGuard: ...
-
     @property
     def tls(self) -> TlsHooks: ...
-
     @property
     def limits(self) -> InterceptLimits: ...
 
     async def dial(self, admitted: AdmittedConnection) -> ConnectedSocket:
         """Connect to the destination, at an address that was checked."""
-        ...
 
     def still_allows(
         self, admitted: AdmittedConnection, policy: Policy, now: int, addresses: Collection[str] = ()
     ) -> bool:
         """Tell whether this policy would let the connection be made now, in this lane, to these addresses."""
-        ...
 
 
 class InterceptHandler:
@@ -106,7 +103,8 @@ class InterceptHandler:
         """An add-on has refused the handshake, for `reason`."""
         self.reason = "protocol.refused"
         """The code to record if the connection ends before its first exchange."""
-        self.gone = asyncio.get_running_loop().create_future()
+        self.gone: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        """Set at the end: to the bytes of a client that goes on to another destination, or to None."""
         self._layer: RootLayer | None = None
         self._wires: dict[str, SocketTransport] = {}
         """By connection id: hashing a connection itself is slow."""
@@ -275,7 +273,7 @@ class InterceptHandler:
             self.services.sandbox.identity,
             self.admitted.destination,
             protocol=protocol,
-            single=self.admitted.entry == "absolute",
+            forward=self.admitted.entry == "absolute",
             limits=self._lane.limits.relay,
         )
         return HttpLayer(context, self.relay, self)
@@ -331,6 +329,9 @@ class InterceptHandler:
             self._start(command.order.ticket, self._fetch(command))
         elif isinstance(command, TakeAnotherTurn):
             self._turns.wait(lambda: self._order("again"))
+        elif isinstance(command, HandBackClient):
+            self._wires.pop(self.client.id).release()
+            self._hang_up(command.data)
         elif isinstance(command, AbortConnection):
             self._end(command.connection, at_once=True)
         elif isinstance(command, commands.CloseConnection):
@@ -486,7 +487,7 @@ class InterceptHandler:
             self._is_recorded = True
             self.services.refuse(code)
 
-    def _hang_up(self) -> None:
+    def _hang_up(self, handed_back: bytes | None = None) -> None:
         """Close all that is still open."""
         self._has_ended = True
         self._layer = None
@@ -496,4 +497,4 @@ class InterceptHandler:
         for wire in list(self._wires.values()):
             wire.abort()
         if not self.gone.done():
-            self.gone.set_result(None)
+            self.gone.set_result(handed_back)

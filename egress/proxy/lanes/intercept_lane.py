@@ -78,8 +78,11 @@ class InterceptLane:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         ahead: bytes,
-    ) -> None:
-        """Carry a connection to its end; `ahead` is what was read of it already."""
+    ) -> bytes | None:
+        """Carry a connection to its end, or until its client goes on to another destination.
+
+        `ahead` is what was read of it already; what was read for another destination is returned.
+        """
         sandbox = self.engine.sandboxes.get(admitted.identity.sandbox)
         if sandbox is None or sandbox.identity != admitted.identity:
             raise UsageError("a connection of a sandbox that is not known reached the lane")
@@ -97,7 +100,7 @@ class InterceptLane:
             self._handlers[handler.client] = handler
             self.engine.live.enter(handler)
             handler.start(transport, ahead)
-            await handler.gone
+            return await handler.gone
         finally:
             try:
                 handler.leave()

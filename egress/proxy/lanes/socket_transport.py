@@ -102,6 +102,13 @@ class SocketTransport(asyncio.Protocol):
         if self.transport is not None:
             self.transport.abort()
 
+    def release(self) -> None:
+        """Read no more, for another owner of the transport."""
+        self.gate(reads=False)
+        if self._watched is not None:
+            self._watched.forget()
+        self.transport = None
+
     def gate(self, *, reads: bool) -> None:
         """Stop or resume reading."""
         transport = self.transport

@@ -98,6 +98,21 @@ async def test_what_is_held_is_not_read_before_it_is_let_go(line: Line) -> None:
     await line.driver.until("received", b"waits")
 
 
+async def test_a_wire_that_is_released_reads_nothing_and_leaves_the_transport_open(line: Line) -> None:
+    transport = line.wire.transport
+    assert transport is not None
+    line.wire.release()
+    line.far.send(b"for the next owner")
+    for _ in range(20):
+        await asyncio.sleep(0)
+    line.wire.write(b"nothing")
+    line.wire.abort()
+    assert line.driver.told == []
+    assert not transport.is_closing()
+    assert not transport.is_reading()
+    transport.abort()
+
+
 async def test_says_when_the_peer_does_not_keep_up_and_when_it_does_again(line: Line) -> None:
     line.wire.write(bytes(8 * HIGH_WATER_BYTES))
     await line.driver.until("blocked", True)

@@ -398,3 +398,28 @@ def test_what_comes_ahead_of_a_switch_is_bounded() -> None:
     reader.feed(b"HTTP/1.1 200 OK\r\n\r\nraw")
     with pytest.raises(WireError):
         reader.feed(b"xx")
+
+
+# Requests that do not fit ---------------------------------------------------------------------------
+
+
+def test_a_request_that_does_not_fit_is_had_back_as_it_came() -> None:
+    """With what stands behind it, however much of that has been read."""
+    first, other = (
+        b"GET / HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: b\r\ncontent-length: 4\r\n\r\nbo",
+    )
+    reader = RequestReader(fits=lambda head: head.host == "a")
+    assert [type(event) for event in reader.feed(first + other)] == [RequestHead, End]
+    assert reader.take_back() == b"", "it is not read yet"
+    assert not any(isinstance(event, RequestHead | Data) for event in reader.next_message())
+    assert reader.take_back() == other
+    with pytest.raises(UsageError):
+        reader.feed(b"dy")
+
+
+def test_a_request_that_fits_is_never_had_back() -> None:
+    reader = RequestReader(fits=lambda head: True)
+    reader.feed(b"GET / HTTP/1.1\r\nhost: a\r\n\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n")
+    reader.next_message()
+    assert reader.take_back() == b""

@@ -16,7 +16,7 @@ def test_every_half_can_stand_for_every_other() -> None:
     lab.opens()
     (stream,) = lab.relay._live
     clients: list[DownstreamHalf] = [
-        Http1Downstream(lab.relay, single=False),
+        Http1Downstream(lab.relay, forward=False),
         Http2DownstreamHalf(Http2Downstream(lab.relay), 1, is_whole=True),
     ]
     upstreams: list[UpstreamHalf] = [

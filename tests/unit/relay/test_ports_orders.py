@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from egress.relay.ports import CLIENT_WIRE, Close, Fetch, Open, Reset, Write
+from egress.relay.ports import CLIENT_WIRE, Close, Fetch, HandBack, Open, Reset, Write
 from tests.unit.relay.wires import RULES, VALUE, policy_of
 
 
@@ -12,6 +12,10 @@ def test_a_write_shows_none_of_its_bytes() -> None:
         assert VALUE.decode() not in shown
         assert "authorization" not in shown
     assert repr(write) == f"Write(wire=3, {22 + len(VALUE)} bytes)"
+
+
+def test_a_request_that_is_handed_back_shows_none_of_its_bytes() -> None:
+    assert repr(HandBack(b"authorization: Bearer " + VALUE)) == f"HandBack({22 + len(VALUE)} bytes)"
 
 
 def test_orders_name_a_wire_or_a_ticket() -> None:

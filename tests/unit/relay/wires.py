@@ -32,6 +32,7 @@ from egress.relay.ports import (
     Close,
     ExchangeTiming,
     Fetch,
+    HandBack,
     Open,
     RelayOrder,
     Reset,
@@ -206,7 +207,7 @@ class Lab:
         rules: str = RULES,
         *,
         protocol: ClientProtocol = "http/1.1",
-        single: bool = False,
+        forward: bool = False,
         limits: RelayLimits = DEFAULT_LIMITS,
         at_hand: bool = True,
         scheme: Scheme = "https",
@@ -223,11 +224,13 @@ class Lab:
             IDENTITY,
             destination,
             protocol=protocol,
-            single=single,
+            forward=forward,
             limits=limits,
         )
         self.sent: dict[int, bytearray] = {CLIENT_WIRE: bytearray()}
         self.ended: dict[int, str] = {}
+        self.handed_back = b""
+        """The request with which the client's connection was handed back."""
         self.opening: dict[int, tuple[str, ...]] = {}
         self.standing: list[int] = []
         """Upstream wires that are open, oldest first."""
@@ -322,6 +325,9 @@ class Lab:
                 self.turns += 1
                 if not self.is_slow:
                     self.again()
+            elif isinstance(order, HandBack):
+                assert CLIENT_WIRE not in self.ended, "a wire is closed twice"
+                self.ended[CLIENT_WIRE], self.handed_back = "handed back", order.data
             else:
                 self._end(order)
 

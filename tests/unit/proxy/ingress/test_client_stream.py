@@ -57,6 +57,23 @@ async def test_keeps_what_comes_in_order(pair: Pair) -> None:
     assert client.take_unread() == b"abcd"
 
 
+async def test_is_read_on_after_another_protocol_has_had_it(pair: Pair) -> None:
+    """What that one has read and not used comes first."""
+    client, peer = pair
+    transport = client.writer.transport
+    assert isinstance(transport, asyncio.Transport)
+    transport.pause_reading()
+    transport.set_protocol(asyncio.Protocol())
+    peer.sendall(b"cd")
+    client.resume(b"ab")
+    assert await client.peek_first_byte(SHORT) == ord("a")
+    assert await client.read_more() == b"cd"
+    assert client.take_unread() == b"abcd"
+    assert await client.send(b"and back", SHORT)
+    assert await asyncio.get_running_loop().run_in_executor(None, peer.recv, 100) == b"and back"
+    assert not client.is_gone
+
+
 async def test_a_reset_is_an_end(pair: Pair) -> None:
     client, _ = pair
     client.reader.set_exception(ConnectionResetError())

@@ -524,7 +524,7 @@ async def test_a_relay_is_told_how_the_client_came(scene: Scene) -> None:
             found.admitted = replace(found.admitted, entry=entry)
             client = found.http(context, "http/1.1").relay._client
             assert isinstance(client, Http1Downstream)
-            assert client._single is (entry == "absolute")
+            assert (client._reader._fits is not None) is (entry == "absolute")
         assert (found.services.client_tls, found.services.alpn) == ("TLSv1.2", "http/1.1")
         found.relay = None
         found.close("proxy.stopping")
