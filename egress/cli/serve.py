@@ -114,7 +114,12 @@ def serve(only_settings: bool, as_json: bool, held: bool, **given: object) -> in
     check_profile(loaded.policy, effective.values.profile)
     captured = _captured(effective.values, loaded.policy, environ)
     start = StartValues(effective, chosen, trust, loaded.policy, captured, loaded.findings, seen)
-    return _serve_held(start) if held else _run(start, lambda ready: _announce(ready, start), _say_waiting)
+    if held:
+        return _serve_held(start)
+    # Elsewhere than on a terminal the log has it all, one event a line: a banner would be in between.
+    if not sys.stdout.isatty():
+        return _run(start, lambda _ready: None, lambda *_: None)
+    return _run(start, lambda ready: _announce(ready, start), _say_waiting)
 
 
 def _fingerprint(chosen: RuleSource, trust: TrustedFiles) -> tuple[object, ...]:
@@ -207,7 +212,6 @@ def _announce(ready: ReadyReport, start: StartValues) -> None:
     render.line("  show its status:")
     render.line("    ", (shlex.join(["egress", "status", *_runtime_dir(values)]), BOLD), whole=True)
     render.line(("  stop it with Ctrl-C", DIM))
-    # Flushed at once: a supervisor that reads a pipe waits for this line.
     sys.stdout.flush()
 
 

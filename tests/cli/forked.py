@@ -152,9 +152,16 @@ def fork(
     return _server(os.getpid()).fork(start, streams)
 
 
-def begin(words: Sequence[str | bytes], *, cwd: Path, env: Mapping[str, str], program: str = "") -> Forked:
-    """The same with what it prints piped, as text; it reads nothing."""
-    (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+def begin(
+    words: Sequence[str | bytes],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    program: str = "",
+    terminal: tuple[int, int] | None = None,
+) -> Forked:
+    """The same with what it prints piped, as text; it reads nothing. `terminal` takes the place of a pipe."""
+    (out, out_end), (err, err_end) = terminal or os.pipe(), os.pipe()
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - no folder of ours
         try:
             forked = fork(

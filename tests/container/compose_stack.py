@@ -138,6 +138,13 @@ class ComposeStack:
     def engine(self, *words: str) -> str:
         return self._run(["docker", *words])
 
+    def log(self, service: str) -> list[str]:
+        """The lines of both standard streams."""
+        words = ["docker", "logs", self.container(service)]
+        out, err = subprocess.PIPE, subprocess.STDOUT
+        done = subprocess.run(words, env=self._environ, text=True, check=True, stdout=out, stderr=err)
+        return done.stdout.splitlines()
+
     def container(self, service: str) -> str:
         return f"{self.project}_{service}_1"
 

@@ -179,6 +179,14 @@ def test_the_proxy_has_no_rights_and_writes_nowhere_else(stack: ComposeStack) ->
         )
 
 
+def test_each_line_of_its_log_is_an_event_and_none_warns_of_the_machine(stack: ComposeStack) -> None:
+    """Whoever collects the lines of a container gets standard output and standard error in one."""
+    lines = stack.log("proxy")
+    events = [json.loads(line)["event"] for line in lines]
+    assert "proxy.ready" in events
+    assert "descriptors.few" not in events
+
+
 def test_the_proxy_needs_no_shell(stack: ComposeStack) -> None:
     assert stack.inside_of("proxy", "sh", "-c", "true").returncode != 0
     assert stack.inside_of("proxy", "egress", "status").returncode == 0

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from egress.policy.bundled_presets import preset_texts
+from egress.proxy.process.descriptor_limit import fit_capacity, requested_capacity
+from egress.proxy.settings import Settings
 from egress.rules.compile.load import RuleText, load
 from tests.container.recipe_folder import FOLDER
 
@@ -71,6 +73,15 @@ def test_no_file_names_a_package_index(file: Path) -> None:
 def test_the_example_of_rules_is_without_findings() -> None:
     text = (FOLDER / "rules/hosts.yaml").read_text("utf-8")
     assert load([RuleText("hosts.yaml", text)], preset_texts(), 1_800_000_000).findings == ()
+
+
+def test_the_connections_of_the_sidecar_fit_into_few_descriptors() -> None:
+    """A proxy that gets fewer warns at each start. 4096 is the least of what engines and systems give."""
+    (number,) = re.findall(r"--connections=([0-9]+)", (FOLDER / "compose.yaml").read_text("utf-8"))
+    asked = requested_capacity(int(number), int(number))
+    assert fit_capacity(asked, 4096).clients == asked.clients
+    # One workload may have as many as all together.
+    assert int(number) == Settings.model_fields["sandbox_connections"].default
 
 
 def test_addresses_stand_where_the_file_says() -> None:

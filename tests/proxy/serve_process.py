@@ -8,8 +8,10 @@ What is said to it goes through processes too, so that tests which may open no s
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -17,6 +19,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import tty
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -99,17 +102,25 @@ class ServeProcess:
         self.port = int(ready[1])
 
     def _begun(self, words: list[str], env: dict[str, str]) -> subprocess.Popen[str] | Forked:
+        # A terminal, on which it says where it listens, and which changes nothing of what is written.
+        reader, terminal = pty.openpty()
+        tty.setraw(terminal)
+        env = {**env, "TERM": "dumb"}
         if not self.under and may_fork(env):
-            return forked.begin(list(map(os.fsencode, words)), cwd=self.folder, env=env)
-        return subprocess.Popen(
+            words_of_it = list(map(os.fsencode, words))
+            return forked.begin(words_of_it, cwd=self.folder, env=env, terminal=(reader, terminal))
+        process = subprocess.Popen(
             [*self.under, *command(words)],
             cwd=self.folder,
             env=env,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=terminal,
             stderr=subprocess.PIPE,
             text=True,
         )
+        os.close(terminal)
+        process.stdout = os.fdopen(reader, encoding="utf-8", errors="replace")
+        return process
 
     def kill(self) -> None:
         """End it without a warning; nothing happens when it has ended."""
@@ -176,6 +187,7 @@ class ServeProcess:
 
 
 def _collect(stream: Iterable[str], lines: list[str]) -> None:
-    # Each as it comes: others look meanwhile.
-    for line in stream:
-        lines += [line.rstrip("\n")]
+    # Each as it comes: others look meanwhile. The end of a terminal is an error.
+    with contextlib.suppress(OSError):
+        for line in stream:
+            lines += [line.rstrip("\n")]

@@ -149,7 +149,9 @@ class ProxyServer:
             self._remark(engine)
             # The log names secrets that are not resolved by then.
             await asyncio.wait([self._beside(service.warm())], timeout=_WARM_UP_TIMEOUT)
-            announce(self._ready(parts, listening))
+            ready = self._ready(parts, listening)
+            self._say_ready(ready)
+            announce(ready)
             await self._stopping.wait()
             _log.info("proxy.stopping", reason=self._reason, connections=len(engine.live))
         finally:
@@ -197,6 +199,16 @@ class ProxyServer:
                 "setting.unknown", variable=name, cause="this is not a setting, and has no effect", **hint
             )
         rule_warnings.log_findings(self._start.findings)
+
+    def _say_ready(self, ready: ReadyReport) -> None:
+        places = {
+            "proxy": ready.addresses,
+            "transparent": ready.transparent,
+            "dns": ready.names,
+            "handover": () if ready.handover is None else (ready.handover,),
+        }
+        said = {name: ", ".join(map(str, listed)) for name, listed in places.items() if listed}
+        _log.info("proxy.ready", **said)
 
     def _ready(self, parts: ProxyParts, listening: ConfiguredListeners) -> ReadyReport:
         engine, name = parts.engine, self._values.sandbox

@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from egress.proxy.dns.listeners import DnsListeners
 from egress.proxy.process import lifecycle
 from egress.proxy.process.lifecycle import tick
 from egress.proxy.process.wiring import ProxyParts
-from tests.cli.command import egress, put
+from tests.cli.command import command, egress, environment, put
 from tests.proxy.injecting_proxy import NAME, SECRET, certs, made, stall, visit
 from tests.proxy.lab.client import RefusedError, at, connect
 from tests.proxy.lab.proxy_stack import ProxyStack
@@ -80,6 +81,27 @@ async def test_it_says_what_a_user_needs(served: ServeProcess) -> None:
     assert str(served.runtime) in text
     (started,) = served.logged("proxy.started")
     assert "--drain 1s (flag)" in str(started["settings"])
+
+
+def test_elsewhere_than_on_a_terminal_there_is_the_log_and_no_banner(tmp_path: Path) -> None:
+    """In a container both streams are one, and each line of it has to be an event."""
+    put(tmp_path / "hosts.yaml", "version: 1\nhosts: {api.example.test: {allow: all}}\n")
+    words = command(["serve", "--rules", "hosts.yaml", "--listen", "127.0.0.1:0", "--state-dir", "state"])
+    with subprocess.Popen(
+        words, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        assert process.stdout is not None
+        events = []
+        for line in process.stdout:
+            events.append(json.loads(line))
+            if events[-1]["event"] == "proxy.ready":
+                process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    names = [each["event"] for each in events]
+    assert "proxy.started" in names
+    assert names[-1] == "proxy.stopped"
+    (ready,) = [each for each in events if each["event"] == "proxy.ready"]
+    assert re.fullmatch(r"127\.0\.0\.1:\d+", ready["proxy"])
 
 
 async def test_secrets_that_are_missing_are_told_at_the_start(tmp_path: Path, upstream: RawUpstream) -> None:
