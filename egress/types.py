@@ -317,6 +317,8 @@ class Effects:
     """Already resolved: the default is `drop` if a credential is injected, else `pass`."""
     misplaced_pass: bool = False
     """Placeholders outside their slots are forwarded unswapped instead of denied."""
+    kept_query: frozenset[str] = frozenset()
+    """Keys of the query whose values the record keeps."""
 
 
 NO_EFFECTS = Effects()

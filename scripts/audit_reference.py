@@ -19,9 +19,10 @@ The log has one line of JSON for every exchange, every tunnel, and every connect
 refused, and one for each event of the proxy itself. Lines are chained: `egress log verify` finds a line
 that was changed, added, moved or deleted.
 
-A line holds names and numbers. It never holds a secret, a query string, a body or the value of a header. A
-text from a sandbox is cut to a bounded length, ends with `…` then, and has every character escaped that is
-not printable ASCII.
+A line holds names and numbers. It never holds a secret, a body or the value of a header, and of a query only
+the names of its keys, with the values that a rule [keeps](../rules/limits-and-responses.md#recording). A text
+from a sandbox is cut to a bounded length, ends with `…` then, and has every character escaped that is not
+printable ASCII.
 
 ## The files
 

@@ -1,6 +1,6 @@
 """Facts that the proxy reports to the audit: plain values, names and numbers only.
 
-Nothing here can hold a secret, a query string, a body or a header value: there is no field for one.
+Nothing here can hold a secret, a query, a body or a header value: there is no field for one.
 """
 
 from __future__ import annotations

@@ -19,6 +19,10 @@ MAX_REASON: Final = 1000
 MAX_PATH: Final = 4096
 MAX_SECRETS: Final = 16
 MAX_FACTS: Final = 16
+MAX_QUERY_NAMES: Final = 16
+MAX_QUERY_VALUES: Final = 4
+MAX_QUERY_NAME: Final = 64
+MAX_QUERY_VALUE: Final = 256
 MAX_NUMBER: Final = 2**62
 """Numbers of a line are smaller, so that an index can add them up."""
 
@@ -85,6 +89,24 @@ Facts = Annotated[
         f"What an inspector found: at most {MAX_FACTS} names, each with a text, a number or a boolean. "
         "Left out where nothing was found.",
         UNSET,
+    ),
+]
+
+Query = Annotated[
+    Annotated[
+        dict[
+            Annotated[str, text(MAX_QUERY_NAME)],
+            Annotated[tuple[Annotated[str, text(MAX_QUERY_VALUE)], ...], Meta(max_length=MAX_QUERY_VALUES)],
+        ],
+        # One more than are kept: the mark that there were others.
+        Meta(max_length=MAX_QUERY_NAMES + 1),
+    ]
+    | UnsetType,
+    about(
+        f"The keys of the query, at most {MAX_QUERY_NAMES}, each with up to {MAX_QUERY_VALUES} values where "
+        "a rule [keeps](../rules/limits-and-responses.md#recording) them. `***` stands for a text that holds "
+        "a secret or canary, or looks like a credential. Left out without a query.",
+        {"page": ["2"], "token": []},
     ),
 ]
 

@@ -9,7 +9,17 @@ from msgspec import UNSET, UnsetType
 from egress.audit import log_events, schema
 from egress.audit.encode import body, cut, escaped
 from egress.audit.facts import ConnectionFacts, ExchangeFacts, Intent, RefusalFacts, TunnelFacts
-from egress.audit.fields import MAX_ID, MAX_NAME, MAX_PATH, MAX_RULE, MAX_SECRETS, Injected, about_fields
+from egress.audit.fields import (
+    MAX_ID,
+    MAX_NAME,
+    MAX_PATH,
+    MAX_QUERY_NAME,
+    MAX_QUERY_VALUE,
+    MAX_RULE,
+    MAX_SECRETS,
+    Injected,
+    about_fields,
+)
 from egress.audit.files import Pruning
 from egress.exchange import ExchangeRecord
 from egress.types import Place, RuleRef, Slot
@@ -61,6 +71,11 @@ def exchange(record: ExchangeRecord, facts: ExchangeFacts) -> str:
         upstream_alpn=upstream_alpn,
         policy=optional(record.policy),
     )
+    if record.query:
+        line.query = {
+            cut(key, MAX_QUERY_NAME): tuple([cut(value, MAX_QUERY_VALUE) for value in values])
+            for key, values in record.query
+        }
     # A fact with a field of its own leaves `facts`, so that no value stands twice in a line.
     if record.facts or (record.rule is not None and record.rule.reason):
         found = {**record.facts, **_reason_of(record.rule)}

@@ -6,7 +6,7 @@ fact a field of its own, with a filter and a column, add one line here:
 
     cache: Annotated[Name | UnsetType, about("Who answered.", "disk", index="totals", fact=True)] = UNSET
 
-A log without the field reads as if the value were not known. A line must never hold a secret, a query string,
+A log without the field reads as if the value were not known. A line must never hold a secret, a raw query,
 a body or a header value: the author of a field has to say why it cannot.
 """
 
@@ -43,6 +43,7 @@ from egress.audit.fields import (
     PolicyInForce,
     Port,
     Profile,
+    Query,
     Reason,
     RequestId,
     ResolveUs,
@@ -159,6 +160,7 @@ class ExchangeLine(LogLine, tag="exchange"):
     alpn: Annotated[Name | None, about("The protocol on the sandbox's side.", "http/1.1")] = None
     upstream_alpn: Annotated[Name | None, about("The protocol on the upstream's side.", "http/1.1")] = None
     policy: Policy = None
+    query: Query = UNSET
     # `UNSET`, not an empty map: a line without facts keeps the bytes that older versions wrote.
     facts: Facts = UNSET
 

@@ -40,6 +40,7 @@ from egress.exchange.messages import (
     Response,
     SendRequest,
 )
+from egress.exchange.recorded_query import SecretCheck, recorded_query
 from egress.exchange.request import (
     asking_for_plain,
     can_find_injected,
@@ -99,6 +100,7 @@ class Exchange:
         "_interim",
         "_is_recorded",
         "_is_unreadable",
+        "_knows",
         "_max_down",
         "_max_up",
         "_needles",
@@ -123,15 +125,19 @@ class Exchange:
         needles: Needles | None = None,
         spend: Spend | None = None,
         canaries: CanaryScan | None = None,
+        knows: Callable[[str], bool] | None = None,
     ) -> None:
-        """`needles` find every secret that may come back; None if the destination gets no secret."""
+        """`needles` find every secret that may come back; None if the destination gets no secret.
+
+        `knows` tells whether a text holds the value of any secret at all, wherever it may go.
+        """
         self.policy = policy
         self._identity = identity
         self._destination = destination
         self._placeholders = placeholders
         self._needles = needles
         self._spend = spend
-        self._canaries = canaries
+        self._canaries, self._knows = canaries, knows
         self._stage = ExchangeStage.HEAD
         self._request: Request | None = None
         self._head: Head | None = None
@@ -371,6 +377,8 @@ class Exchange:
         self._is_recorded = True
         self.abort("internal" if self._stage is ExchangeStage.HEAD else LANE_ENDED_CODE)
         request, decision, noted = self._request, self._decision, self._record
+        # Every text is judged by what is known now: a secret may have got its value since the head came.
+        check = SecretCheck(self._needles, self._canaries, self._knows)
         return ExchangeRecord(
             identity=self._identity,
             destination=self._destination,
@@ -388,6 +396,7 @@ class Exchange:
             bytes_up=noted.up,
             bytes_down=noted.down,
             policy=self.policy.digest,
+            query=recorded_query(decision, self._effects, check),
             facts=noted.facts(sent=sent, is_end_proven=is_end_proven),
         )
 

@@ -1,7 +1,7 @@
 """Inputs, stages and results of an exchange, and its record: plain values, the same for every protocol.
 
-The record is written once, for people who review. It holds names and numbers only: no query string, no
-body, no header value, no secret.
+The record is written once, for people who review. It holds names and numbers only: no body, no header value,
+no secret, and of a query the names of its keys and the values that a rule keeps.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final
 from egress.credentials import CanarySighting
 from egress.errors import CODES, NOT_STOPPED_CODES
 from egress.exchange.content_coding import ContentCoding
+from egress.exchange.recorded_query import QueryRecord
 from egress.types import Decision, Head, Headers, Identity, Place, RuleRef, Scheme, Slot, Verdict, value_class
 
 
@@ -147,6 +148,8 @@ class ExchangeRecord:
     bytes_down: int
     policy: str
     """The digest of the policy that decided."""
+    query: QueryRecord = ()
+    """The keys of the query, with the values that a rule keeps."""
     facts: Mapping[str, str | int | bool] = field(default_factory=lambda: NO_FACTS)
     """Findings for the log: a short text, a number or a boolean by name. Never a secret, a query, a body or a
     header value."""

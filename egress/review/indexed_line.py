@@ -75,8 +75,16 @@ def read(line: bytes) -> IndexedLine:
         found.total_us,
         id_of(found.request),
         id_of(found.connection),
-        written(found.path).encode("ascii"),
+        "\t".join(map(written, _texts(found))).encode("ascii"),
     )
+
+
+def _texts(found: SealedExchange) -> list[str]:
+    """The same as `searched`, of values whose types are known."""
+    query = found.query
+    values = () if query is msgspec.UNSET else query.values()
+    names = () if query is msgspec.UNSET else tuple(query)
+    return [found.path, *names, *(value for each in values for value in each)]
 
 
 def _has_plain_verdict(found: SealedExchange) -> bool:
@@ -136,10 +144,12 @@ def id_of(text: str) -> int:
 def searched(entry: LogEntry) -> list[str]:
     """The texts of a line that a search looks through, as they stand in it.
 
-    Of an exchange these are its path and its facts, beside its shape; of other lines all values but MACs.
+    Of an exchange these are its path, its query and its facts, beside its shape; of other lines all values
+    but MACs.
     """
     if entry.event == "exchange":
-        return [written(text) for text in (entry.text("path"), *texts_of(entry.fields.get("facts")))]
+        own = (*texts_of(entry.fields.get("query")), *texts_of(entry.fields.get("facts")))
+        return [written(text) for text in (entry.text("path"), *own)]
     found = []
     for name, value in entry.fields.items():
         # MACs and times would fill the index with text that nobody searches for.

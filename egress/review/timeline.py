@@ -44,9 +44,18 @@ def _in_time(stages: Iterable[TimelineStage]) -> Iterator[TimelineStage]:
 def _exchange(entry: LogEntry) -> Iterator[TimelineStage]:
     yield from _entered(entry)
     yield TimelineStage("asked", " ".join(part for part in (entry.text("method"), _url(entry)) if part))
+    yield TimelineStage("query", ", ".join(_query(entry)))
     yield _decided(entry)
     yield from _sent(entry)
     yield from _answered(entry)
+
+
+def _query(entry: LogEntry) -> Iterator[str]:
+    """The keys of a query, with the values that a rule has kept."""
+    found = entry.fields.get("query")
+    for name, values in found.items() if isinstance(found, dict) else ():
+        kept = [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+        yield from ([f"{name}={value}" for value in kept] or [str(name)])
 
 
 def _refusal(entry: LogEntry) -> Iterator[TimelineStage]:

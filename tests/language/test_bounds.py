@@ -249,6 +249,100 @@ def test_27_each_value_on_an_entry_and_on_a_rule(key: str, value: str) -> None:
         assert getattr(effects, key).value == value
 
 
+AUDITED = """
+    hosts:
+      a.example.com:
+        audit: {query: [page]}
+        allow:
+          - {id: plain, paths: [/plain, /both]}
+          - {id: own, paths: [/own, /both], audit: {query: [q, sort]}}
+      b.example.com: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        (f"{HOST}/plain", {"page"}),
+        (f"{HOST}/own", {"q", "sort"}),
+        (f"{HOST}/both", {"page", "q", "sort"}),
+        ("https://b.example.com/", set()),
+    ],
+)
+def test_27_a_rule_keeps_values_of_the_query_instead_of_its_entry_and_beside_other_rules(
+    url: str, kept: set[str]
+) -> None:
+    assert ask(policy(AUDITED), f"GET {url}").effects.kept_query == kept
+
+
+def test_27_the_list_of_an_entry_holds_for_what_is_only_observed() -> None:
+    rules = policy("""
+        mode: observe
+        hosts:
+          a.example.com:
+            audit: {query: [q]}
+            allow: [{id: it, paths: [/x], audit: {query: [p]}}]
+    """)
+    assert ask(rules, f"GET {HOST}/x").effects.kept_query == {"p"}
+    assert ask(rules, f"GET {HOST}/y").effects.kept_query == {"q"}
+
+
+@pytest.mark.parametrize(
+    ("names", "at", "fault"),
+    [
+        ("[]", "3:13", "this list must not be empty"),
+        ("[page, page]", "3:27", "`page` is there twice (remove it)"),
+        ("['a b']", "3:21", "`a b` is not the name of a query parameter"),
+        ("['']", "3:21", "`` is not the name of a query parameter"),
+        ("['ü']", "3:21", "is not the name of a query parameter"),
+        (f"[{'a' * 65}]", "3:21", "is not the name of a query parameter"),
+        ("[page, access_token]", "3:27", "`access_token` carries a credential, and its value is never kept"),
+        *(
+            (f"['{name}']", "3:21", "carries a credential")
+            for name in (
+                *("token", "TOKEN", "apiKey", "api_key", "api-key", "key", "client[key]", "X-Amz-Signature"),
+                *("sig", "password", "Passwd", "client_secret", "sessionid", "id_token", "jwt", "auth"),
+            )
+        ),
+        ("page", "3:20", "list"),
+    ],
+)
+def test_27_says_what_is_wrong_with_what_is_to_be_kept(names: str, at: str, fault: str) -> None:
+    (found,) = errors(f"hosts:\n  a.example.com:\n    audit: {{query: {names}}}\n")
+    assert found.startswith(f"hosts.yaml:{at}: ")
+    assert fault in found
+
+
+@pytest.mark.parametrize("name", ["page", "keyword", "monkey", "author", "design", "cursor"])
+def test_27_takes_names_that_carry_no_credential(name: str) -> None:
+    rules = policy(f"hosts: {{a.example.com: {{audit: {{query: [{name}]}}}}}}")
+    assert ask(rules, f"GET {HOST}/").effects.kept_query == {name}
+
+
+@pytest.mark.parametrize(
+    "inject",
+    [
+        "{query: {name: Q, secret: one}}",
+        "{bearer: one, strip: ['query:q']}",
+        "{placeholder: {secret: one, like: uuid, in: ['query:q']}}",
+    ],
+)
+def test_27_keeps_no_value_of_the_slot_of_a_credential(inject: str) -> None:
+    secrets = 'secrets: {one: {from: "env:ONE", hosts: [a.example.com]}}\n'
+    for entry, at in (
+        (f"allow: all, audit: {{query: [p, q]}}, inject: [{inject}]", "2:"),
+        (f"allow: [{{id: it, audit: {{query: [p, q]}}}}], inject: [{inject}]", "2:"),
+    ):
+        (found,) = errors(f"{secrets}hosts: {{a.example.com: {{{entry}}}}}\n")
+        assert found.startswith(f"hosts.yaml:{at}")
+        assert "`q` is the slot of a credential" in found
+
+
+def test_27_keeps_nothing_of_a_host_that_passes_unread() -> None:
+    (found,) = errors("hosts:\n  a.example.com: {intercept: never, audit: {query: [q]}}\n")
+    assert "`audit` has no effect" in found
+
+
 @pytest.mark.parametrize("key", ["redirects", "cookies", "scrub"])
 def test_27_refuses_other_values(key: str) -> None:
     (found,) = errors(f"hosts:\n  a.example.com:\n    {key}: sometimes\n")

@@ -106,7 +106,12 @@ class RelayServices:
             needles=self.needles(policy),
             spend=self._spend,
             canaries=None if self._canaries is None else CanaryScan(self._canaries),
+            knows=self._knows,
         )
+
+    def _knows(self, text: str) -> bool:
+        """Tell whether a text holds the value of any secret, also of one that never goes to this host."""
+        return bool(self.engine.secrets.all_needles().mask(text.encode("latin-1", "replace")).hits)
 
     # Secrets
 

@@ -1,7 +1,7 @@
 """Rules from logged traffic: draft a rule file, replay the log with other rules, suggest a fix for a denial.
 
-The audit log holds names and numbers only: no query string, no headers, no body. A verdict that depends on
-these is reported as undecidable and must not be guessed.
+The audit log holds names and numbers only: no headers, no body, and of most queries the names of keys. A
+verdict that depends on these is reported as undecidable and must not be guessed.
 """
 
 from egress.review.drafting.draft import RuleDraft, draft

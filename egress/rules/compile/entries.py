@@ -10,12 +10,13 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from egress.name_folding import fold_parameter
 from egress.rules.compile import rules
 from egress.rules.compile.injections import inject_item
 from egress.rules.compile.uses import PresetUse
 from egress.rules.decide.entry import Entry, Handling, NetworkEntry, Rule, ScopedInjection
 from egress.rules.language.hosts import HostPattern
-from egress.rules.language.model import Host, Network
+from egress.rules.language.model import Host, Network, Treatment
 from egress.rules.language.report import DocumentCursor, Report, quoted
 
 METADATA_ADDRESSES = tuple(
@@ -131,6 +132,7 @@ def assemble_entry(parts: Sequence[EntryPart], report: Report) -> Entry:
             )
         allow = [rules.implicit_rule(model, at, main.ids)]
     _refuse_idle_switches(parts)
+    _refuse_kept_credentials(parts)
     ports, clear_ports = _ports(parts)
     if not ports and not clear_ports:
         report.error(
@@ -155,6 +157,25 @@ def assemble_entry(parts: Sequence[EntryPart], report: Report) -> Entry:
         addresses=_addresses(parts),
         is_whole=len(allow) == 1 and not allow[0].predicates,
     )
+
+
+def _refuse_kept_credentials(parts: Sequence[EntryPart]) -> None:
+    """Refuse to keep the value of a query parameter that this entry has a credential for."""
+    slots = [slot for part in parts for item in part.inject for slot in (*item.injection.slots, *item.strip)]
+    taken = {fold_parameter(slot.name) for slot in slots if slot.kind == "query"}
+    for part in parts:
+        written: list[tuple[Treatment, DocumentCursor]] = []
+        if isinstance(part.model, Host):
+            written.append((part.model, part.at))
+        if isinstance(part.model.allow, list):
+            written += [(rule, part.at / "allow" / n) for n, rule in enumerate(part.model.allow)]
+        for model, at in written:
+            for number, name in enumerate(model.audit.query if model.audit is not None else ()):
+                if fold_parameter(name) in taken:
+                    (at / "audit" / "query" / number).error(
+                        f"{quoted(name)} is the slot of a credential, and its value is never kept",
+                        "remove it; the log has its name",
+                    )
 
 
 def _refuse_idle_switches(parts: Sequence[EntryPart]) -> None:
@@ -205,6 +226,7 @@ def _handling(parts: Sequence[EntryPart]) -> Handling:
             later.scrub or handling.scrub,
             later.redirects or handling.redirects,
             later.cookies or handling.cookies,
+            later.kept_query or handling.kept_query,
         )
     return handling
 

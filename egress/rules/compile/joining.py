@@ -54,7 +54,7 @@ def _is_same(one: Rule, other: Rule) -> bool:
 def _without_place(handling: Handling) -> tuple[object, ...]:
     limit = handling.limit
     bounds = limit and (limit.requests, limit.connections, limit.request_body, limit.response_body)
-    return bounds, handling.scrub, handling.redirects, handling.cookies
+    return bounds, handling.scrub, handling.redirects, handling.cookies, handling.kept_query
 
 
 def _scoped(parts: Sequence[EntryPart], number: int, item: ScopedInjection) -> ScopedInjection:

@@ -322,6 +322,8 @@ def handling_fields(handling: Handling) -> Fields:
         fields["cookies"] = handling.cookies.value
     if handling.scrub is not None:
         fields["scrub"] = handling.scrub.value
+    if handling.kept_query:
+        fields["audit"] = {"query": list[Json](sorted(handling.kept_query))}
     return fields
 
 

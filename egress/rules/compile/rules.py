@@ -35,6 +35,13 @@ IMPLICIT_RULE_ID = "host"
 _ID = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,64}/(?:\*|[a-z0-9!#$&^_.+-]{1,64})")
+_PARAMETER = re.compile(r"[A-Za-z0-9._:$\[\]-]{1,64}")
+_CREDENTIAL_NAME = re.compile(
+    r"(?:^|[._:$\[-])(?:key|sig|auth|pwd|jwt)(?:$|[._\]-])"
+    r"|token|secret|passw|passphrase|credential|signature|authoriz|api_?key|apikey|session_?id|assertion",
+    re.IGNORECASE,
+)
+"""Names of parameters whose values are credentials, whatever they look like."""
 _STANDARD_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 # Refused in rules as well as at run time, so that a rule never promises them.
 _REFUSED_METHODS = {
@@ -145,7 +152,27 @@ def handling_of(model: Treatment, at: DocumentCursor) -> Handling:
         scrub=None if model.scrub is None else Scrub(model.scrub),
         redirects=None if model.redirects is None else Redirects(model.redirects),
         cookies=None if model.cookies is None else Cookies(model.cookies),
+        kept_query=None if model.audit is None else _kept_query(model.audit.query, at / "audit" / "query"),
     )
+
+
+def _kept_query(names: list[str], at: DocumentCursor) -> frozenset[str]:
+    for number, name in enumerate(names):
+        here = at / number
+        if not _PARAMETER.fullmatch(name):
+            here.error(
+                f"{quoted(name)} is not the name of a query parameter",
+                "write up to 64 letters, digits or any of . _ - [ ] : $",
+            )
+        elif _CREDENTIAL_NAME.search(name):
+            # A finding at the place where it is written, so that nobody waits for the value in vain.
+            here.error(
+                f"{quoted(name)} carries a credential, and its value is never kept",
+                "remove it; the log has its name",
+            )
+        elif name in names[:number]:
+            here.error(f"{quoted(name)} is there twice", "remove it")
+    return frozenset(names)
 
 
 def limit_of(model: Limits | None, at: DocumentCursor) -> Limit | None:

@@ -16,12 +16,14 @@ Mode = Literal["enforce", "observe"]
 
 @dataclass(frozen=True, slots=True)
 class Handling:
-    """Treatment of responses, and limits; written on an entry or on a rule."""
+    """Treatment of responses, limits, and what is recorded; written on an entry or on a rule."""
 
     limit: Limit | None = None
     scrub: Scrub | None = None
     redirects: Redirects | None = None
     cookies: Cookies | None = None
+    kept_query: frozenset[str] | None = None
+    """Keys of the query whose values the record keeps."""
 
 
 @dataclass(frozen=True, slots=True)

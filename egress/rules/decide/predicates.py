@@ -94,7 +94,7 @@ def _query_fits(wanted: tuple[NamedGlob, ...], query: str) -> bool:
 def parameter_names(query: str) -> Iterator[str]:
     """Yield every parameter name some server may read in a query, folded to one spelling."""
     for part in query.removeprefix("?").replace(";", "&").split("&"):
-        yield name_folding.fold_parameter(_decoded(part.partition("=")[0]))
+        yield name_folding.fold_parameter(decode_parameter(part.partition("=")[0]))
 
 
 def parse_query(query: str) -> Headers | None:
@@ -107,11 +107,12 @@ def parse_query(query: str) -> Headers | None:
         if _BROKEN_ESCAPE.search(part):
             return None
         name, _, value = part.partition("=")
-        pairs.append((_decoded(name), _decoded(value)))
+        pairs.append((decode_parameter(name), decode_parameter(value)))
     return tuple(pairs)
 
 
-def _decoded(text: str) -> str:
+def decode_parameter(text: str) -> str:
+    """Return a name or value of a query with its escapes read once; a broken escape stays as it is."""
     text = text.replace("+", " ")
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text) if "%" in text else text
 

@@ -85,6 +85,14 @@ class Matching(Model):
     )
 
 
+class Audit(Model):
+    """What the audit log keeps of a request, beyond what it keeps of every request."""
+
+    query: Annotated[list[str], Field(min_length=1, max_length=16)] = Field(
+        description="Query parameters whose values are kept; of all others the log has the names only."
+    )
+
+
 class Treatment(Model):
     """Treatment of the traffic that a rule allows."""
 
@@ -101,6 +109,7 @@ class Treatment(Model):
         None,
         description="A secret in a response is masked, blocks the response, or passes (`off`).",
     )
+    audit: Audit | None = Field(None, description="What the audit log keeps of a request, beyond the usual.")
 
 
 class Allow(Matching, Treatment):

@@ -35,6 +35,7 @@ hosts:
     redirects: signed
     cookies: pass
     scrub: block
+    audit: {query: [page, "no"]}
     limits: {connections: 2}
     expires: "2031-05-06T07:08:09+02:00"
     addresses: [10.0.0.0/8, "fd00::/8"]
@@ -43,7 +44,7 @@ hosts:
       - {id: "y", query: {"no": "1", "null": "*", ü: "é*", "#": "", "a: b": "{}"}, scrub: "off"}
       - {id: sent, headers: {x-a: {absent: true}, x-b: "~", x-c: 'a"b\\c'}, content_type: [text/*]}
       - {id: slash, paths: ["/p/x%2Fy/*"], encoded_slash: data, websocket: true, limits: {requests: 5/second}}
-      - {id: late, methods: [POST], expires: 2029-12-31, cookies: drop}
+      - {id: late, methods: [POST], expires: 2029-12-31, cookies: drop, audit: {query: ["a[0]", q]}}
     deny:
       - {id: none, paths: ["/secret/**"], query: {q: {absent: true}}}
       - {id: sockets, websocket: true}
