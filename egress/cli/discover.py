@@ -1,9 +1,9 @@
 """Discover the setup of this machine for `egress init`: names of variables, hosts, repositories.
 
 Theory of operation. Only the environment mapping, the home and the working directory that are passed in are
-read; no program runs and no network is used. Values stay where they are: of a `.env` file only keys are used,
-of a URL only the host, of gh only that its file exists. A file that is missing, too large, not regular or not
-text counts as missing.
+read, with the answers of package managers, which another module asks. Values stay where they are: of a `.env`
+file only keys are used, of a URL only the host, of gh only that its file exists. A file that is missing, too
+large, not regular or not text counts as missing.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import configparser
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from egress.cli.config_url import Repository, UrlHost, parse_host, parse_repository
+from egress.cli.registry_query import ToolAnswer
 from egress.rules.language.credential_guess import looks_like_credential
 
 MAX_BYTES = 1024 * 1024
@@ -27,6 +28,9 @@ VARIABLES = {
     "gitlab": ("GITLAB_TOKEN",),
     "anthropic": ("ANTHROPIC_API_KEY",),
     "openai": ("OPENAI_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "copilot": ("COPILOT_GITHUB_TOKEN",),
+    "huggingface": ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"),
 }
 """Environment variables that commonly hold the token, by preset, the usual one first."""
 
@@ -65,6 +69,11 @@ class DiscoveredSetup:
     repositories: tuple[Repository, ...] = ()
     python: tuple[ConfiguredHost, ...] = ()
     npm: tuple[ConfiguredHost, ...] = ()
+    cargo: tuple[ConfiguredHost, ...] = ()
+    go: tuple[ConfiguredHost, ...] = ()
+    apt: tuple[ConfiguredHost, ...] = ()
+    files: Mapping[str, tuple[ConfiguredHost, ...]] = field(default_factory=dict)
+    """The hosts of packages, by tool, where they are not those of the index; of go, of the checksums."""
     python_unclear: tuple[str, ...] = ()
     npm_unclear: tuple[str, ...] = ()
     """Places of URLs whose host is unclear, an address, or a local-only name."""
@@ -72,18 +81,30 @@ class DiscoveredSetup:
     """Other keys of the `.env` file with names like credentials."""
 
 
-def discover(environ: Mapping[str, str], home: Path, cwd: Path, etc: Path = Path("/etc")) -> DiscoveredSetup:
-    """Look around. Never raises for missing or broken files."""
+def discover(
+    environ: Mapping[str, str],
+    home: Path,
+    cwd: Path,
+    etc: Path = Path("/etc"),
+    answers: Sequence[ToolAnswer] = (),
+) -> DiscoveredSetup:
+    """Look around; `answers` are those of package managers. Never raises for missing or broken files."""
     dotenv = _dotenv_names(_text(cwd / ".env"))
     tokens = {name: token for name in VARIABLES if (token := _token(name, environ, home, dotenv))}
-    python, python_unclear = _sites(_python_urls(environ, home, etc))
-    npm, npm_unclear = _sites(_npm_urls(environ, home, cwd))
+    # Configuration comes before what a tool says of itself: it names more than one index, and its place.
+    python, python_unclear = _sites([*_python_urls(environ, home, etc), *_answered(answers, "pip", "index")])
+    npm, npm_unclear = _sites([*_npm_urls(environ, home, cwd), *_answered(answers, "npm", "index")])
+    tools = ("pip", "npm", "cargo", "go")
     known = {variable for variables in VARIABLES.values() for variable in variables}
     return DiscoveredSetup(
         tokens=tokens,
         repositories=tuple(dict.fromkeys(_repositories(cwd))),
         python=python,
         npm=npm,
+        cargo=_sites(_answered(answers, "cargo", "index"))[0],
+        go=_sites(_answered(answers, "go", "index"))[0],
+        apt=_sites(_answered(answers, "apt", "index"))[0],
+        files={tool: sites for tool in tools if (sites := _sites(_answered(answers, tool, "files"))[0])},
         python_unclear=python_unclear,
         npm_unclear=npm_unclear,
         other_names=tuple(name for name in dotenv if name not in known)[:MAX_NAMES],
@@ -160,6 +181,10 @@ def _git_folder(cwd: Path) -> Path:
 
 Url = tuple[str, str, bool]
 """A URL, its origin, and whether the origin is in the working directory."""
+
+
+def _answered(answers: Iterable[ToolAnswer], tool: str, role: str) -> Iterator[Url]:
+    yield from ((each.url, each.told_by, False) for each in answers if (each.tool, each.role) == (tool, role))
 
 
 def _python_urls(environ: Mapping[str, str], home: Path, etc: Path) -> Iterator[Url]:

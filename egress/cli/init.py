@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
 from egress import environment
-from egress.cli import atomic_write, discover, folder_options, init_template, render, rulefiles
+from egress.cli import (
+    atomic_write,
+    discover,
+    folder_options,
+    init_template,
+    registry_query,
+    render,
+    rulefiles,
+)
 from egress.cli.render import BOLD, DIM, GOOD
 from egress.errors import ContentError, UnreadableError
 from egress.policy.bundled_presets import preset_texts
@@ -27,19 +36,27 @@ SCHEMA = "hosts.schema.json"
 )
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--print", "only_print", is_flag=True, help="Print the rules instead of writing a file.")
-def init(output: Path | None, force: bool, only_print: bool) -> int:
+@click.option("--offline", is_flag=True, help="Ask package managers only what needs no network.")
+def init(output: Path | None, force: bool, only_print: bool, offline: bool) -> int:
     """Write a commented hosts.yaml for this machine.
 
     Looks at names of environment variables, keys of .env, git remotes, and the configuration of gh, pip and
-    npm. Values of secrets are neither written nor shown.
+    npm. Asks pip, npm, cargo, go and apt which registries they use; some of them ask their registry. Values
+    of secrets are neither written nor shown.
 
     \b
     Examples:
       egress init --print
+      egress init --print --offline
       egress init --output hosts.new.yaml
     """
     target = output or _default()
-    found = discover.discover(environment.read_environment(), _home(), Path())
+    environ = environment.read_environment()
+    # Some of the tools take seconds, and nothing else is seen of them.
+    if sys.stderr.isatty():
+        render.line(("asking pip, npm, cargo, go and apt for their registries", DIM), stderr=True)
+    answers = registry_query.ask_tools(environ, offline=offline)
+    found = discover.discover(environ, _home(), Path(), answers=answers)
     schema = target.parent / SCHEMA
     text = init_template.text(found, with_schema=not only_print or schema.exists())
     # Checked before anything is written or printed: printed rules get pasted, too.

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from egress.cli.config_url import UrlHost
-from egress.cli.discover import DOTENV, ENVIRONMENT, GH, ConfiguredHost, DiscoveredSetup, TokenSource
+from egress.cli.discover import (
+    DOTENV,
+    ENVIRONMENT,
+    GH,
+    VARIABLES,
+    ConfiguredHost,
+    DiscoveredSetup,
+    TokenSource,
+)
 from egress.cli.render import printable
 from egress.rules.compile.policy_writer import Fields, flow
 
@@ -54,10 +62,16 @@ def summary(found: DiscoveredSetup) -> list[str]:
         if _service(item.host)
     ]
     for tool, sites, unclear in (
-        ("pip", found.python, found.python_unclear),
-        ("npm", found.npm, found.npm_unclear),
+        ("pip", (*found.python, *found.files.get("pip", ())), found.python_unclear),
+        ("npm", (*found.npm, *found.files.get("npm", ())), found.npm_unclear),
+        ("cargo", (*found.cargo, *found.files.get("cargo", ())), ()),
+        ("go", (*found.go, *found.files.get("go", ())), ()),
+        ("apt", found.apt, ()),
     ):
-        for where in sites:
+        named: dict[str, ConfiguredHost] = {}
+        for item in sites:
+            named.setdefault(item.site.host, item)
+        for where in named.values():
             caution = ", as a comment: the file is this folder's" if where.is_from_folder else ""
             lines.append(f"{tool}: {where.site.host}, from {where.told_by}{caution}")
         lines += [f"{tool}: skipped the index in {place} ({_UNCLEAR})" for place in unclear]
@@ -68,12 +82,7 @@ def summary(found: DiscoveredSetup) -> list[str]:
 
 
 def _secrets(found: DiscoveredSetup) -> Iterator[str]:
-    bound = {
-        "github": ["api.github.com", _GITHUB],
-        "gitlab": [_gitlab_host(found)],
-        "anthropic": ["api.anthropic.com"],
-        "openai": ["api.openai.com"],
-    }
+    bound = _bound(found)
     if found.tokens:
         yield "# Each secret is bound to its hosts: never sent to any other host, whatever the rules say."
         yield "secrets:"
@@ -106,7 +115,8 @@ def _in_words(token: TokenSource) -> str:
 
 
 def _use(found: DiscoveredSetup) -> Iterator[str]:
-    lines = [*_github(found), *_gitlab(found), *_models(found), *_python(found), *_npm(found)]
+    lines = [*_github(found), *_gitlab(found), *_services(found), *_python(found), *_npm(found)]
+    lines += [*_cargo(found), *_go(found), *_apt(found)]
     is_empty = all(line.lstrip().startswith("#") for line in lines)
     yield "# Ready-made rules: `egress presets` lists them, `egress rules show` expands them."
     yield "# use:" if is_empty else "use:"
@@ -150,8 +160,9 @@ def _forge(preset: str, paths: Sequence[str], arguments: Fields) -> Iterator[str
     yield f"      # write: {flow(list(paths))}"
 
 
-def _models(found: DiscoveredSetup) -> Iterator[str]:
-    for name, variable in (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY")):
+def _services(found: DiscoveredSetup) -> Iterator[str]:
+    for name in ("anthropic", "openai", "gemini", "copilot", "huggingface"):
+        variable = VARIABLES[name][0]
         if name in found.tokens:
             yield f"  - {name}"
         else:
@@ -162,11 +173,13 @@ def _python(found: DiscoveredSetup) -> Iterator[str]:
     sites = [item for item in found.python if _fits(item, found)]
     hosts = list(dict.fromkeys(item.site.host for item in sites))
     if hosts:
+        files = _file_hosts("pip", found)
         yield from _told("pip's package index", sites)
-        yield "  # Add other hosts that its package links point to under `files`."
+        if not files:
+            yield "  # Add other hosts that its package links point to under `files`."
         yield "  - python-index:"
         yield f"      index: {flow(hosts[0])}"
-        yield f"      files: {flow(list(hosts))}"
+        yield f"      files: {flow(list(dict.fromkeys([*hosts, *files])))}"
         return
     if found.python_unclear:
         yield f"  # Skipped the index in {_places(found.python_unclear)} ({_UNCLEAR})."
@@ -184,7 +197,8 @@ def _npm(found: DiscoveredSetup) -> Iterator[str]:
             yield f"  # The .npmrc of this folder names {item.site.host}. Remove the # if you trust it."
     hosts = list(dict.fromkeys(item.site.host for item in own or sites))
     if hosts:
-        rest = f", files: {flow(list(hosts[1:]))}" if hosts[1:] else ""
+        files = [host for host in dict.fromkeys([*hosts[1:], *_file_hosts("npm", found)]) if host != hosts[0]]
+        rest = f", files: {flow(list(files))}" if files else ""
         yield f"  {'' if own else '# '}- npm-index: {{ registry: {flow(hosts[0])}{rest} }}"
         return
     if found.npm_unclear:
@@ -192,6 +206,53 @@ def _npm(found: DiscoveredSetup) -> Iterator[str]:
     elif not found.npm:
         yield "  # No registry is configured for npm here; `npm config get registry` shows the current one."
     yield "  # - npm-index: { registry: index.example.com }"
+
+
+def _cargo(found: DiscoveredSetup) -> Iterator[str]:
+    sites = [item for item in found.cargo if _fits(item, found)]
+    if not sites:
+        return
+    index, *others = dict.fromkeys(item.site.host for item in sites)
+    yield from _told("cargo's registry", sites)
+    files = list(dict.fromkeys([*others, *_file_hosts("cargo", found)])) or [index]
+    yield f"  - cargo-index: {{ index: {flow(index)}, files: {flow(list(files))} }}"
+
+
+def _go(found: DiscoveredSetup) -> Iterator[str]:
+    sites = [item for item in found.go if _fits(item, found)]
+    if not sites:
+        return
+    yield from _told("go's module proxy and checksum database", sites)
+    proxies = list(dict.fromkeys(item.site.host for item in sites))
+    sums = _file_hosts("go", found)
+    rest = f", sums: {flow(list(sums))}" if sums else ""
+    yield f"  - go-proxy: {{ proxies: {flow(list(proxies))}{rest} }}"
+
+
+def _apt(found: DiscoveredSetup) -> Iterator[str]:
+    sites = [item for item in found.apt if _is_archive(item, found)]
+    if not sites:
+        return
+    yield from _told("apt's archives", sites)
+    clear = list(dict.fromkeys(item.site.host for item in sites if item.site.scheme == "http"))
+    archives = list(dict.fromkeys(item.site.host for item in sites if item.site.host not in clear))
+    given: Fields = {
+        name: list(hosts) for name, hosts in (("archives", archives), ("clear_text", clear)) if hosts
+    }
+    yield f"  - apt-archive: {flow(given)}"
+
+
+def _is_archive(item: ConfiguredHost, found: DiscoveredSetup) -> bool:
+    """Report whether the preset may use the host: an index that others use is not opened for clear text."""
+    if (item.site.scheme, item.site.port) != ("http", 80):
+        return _fits(item, found)
+    return item.site.host not in _credentialed(found)
+
+
+def _file_hosts(tool: str, found: DiscoveredSetup) -> list[str]:
+    """Return the hosts of packages that the index itself named."""
+    sites = (item for item in found.files.get(tool, ()) if _fits(item, found))
+    return list(dict.fromkeys(item.site.host for item in sites))
 
 
 def _told(tool: str, sites: Sequence[ConfiguredHost]) -> Iterator[str]:
@@ -211,7 +272,21 @@ def _fits(item: ConfiguredHost, found: DiscoveredSetup) -> bool:
 
 
 def _credentialed(found: DiscoveredSetup) -> set[str]:
-    return {"api.github.com", _GITHUB, _gitlab_host(found), "api.anthropic.com", "api.openai.com"}
+    return {host for hosts in _bound(found).values() for host in hosts}
+
+
+def _bound(found: DiscoveredSetup) -> dict[str, list[str]]:
+    """Return the hosts to which the presets bind their secrets."""
+    plans = ("", "individual.", "business.", "enterprise.")
+    return {
+        "github": ["api.github.com", _GITHUB],
+        "gitlab": [_gitlab_host(found)],
+        "anthropic": ["api.anthropic.com"],
+        "openai": ["api.openai.com"],
+        "gemini": ["generativelanguage.googleapis.com"],
+        "copilot": ["api.github.com", *(f"api.{plan}githubcopilot.com" for plan in plans)],
+        "huggingface": ["huggingface.co"],
+    }
 
 
 # Hosts ----------------------------------------------------------------------------------------
@@ -229,14 +304,17 @@ def _hosts(found: DiscoveredSetup) -> Iterator[str]:
 def _unusual_entries(found: DiscoveredSetup) -> Iterator[str]:
     """Yield indexes that presets cannot express: another port, clear text, or a host that gets a token."""
     by_host: dict[str, list[ConfiguredHost]] = {}
-    for item in (*found.python, *found.npm):
+    files = (item for items in found.files.values() for item in items)
+    for item in (*found.python, *found.npm, *found.cargo, *found.go, *files, *found.apt):
         by_host.setdefault(item.site.host, []).append(item)
+    # Archives of apt are usual in clear text: their signatures are checked.
+    clear_text = [item for item in found.apt if (item.site.scheme, item.site.port) == ("http", 80)]
     for host, items in by_host.items():
         told_by = _places([item.told_by for item in items])
         if host in _credentialed(found):
             yield f"  # {host} is also a package index, according to {told_by}. It gets a token:"
             yield "  # allow only the paths of its packages, in your own entry."
-        elif not all(item.site.is_standard for item in items):
+        elif not all(item.site.is_standard or item in clear_text for item in items):
             mark = "# " if all(item.is_from_folder for item in items) else ""
             ports = _ports([item.site for item in items])
             yield f"  # From {told_by}:"
@@ -266,10 +344,17 @@ def _tests(found: DiscoveredSetup) -> Iterator[str]:
         yield "  - POST https://api.openai.com/v1/responses -> allow, inject openai"
     if "gitlab" in found.tokens:
         yield f"  - GET https://{_gitlab_host(found)}/api/v4/user -> allow, inject gitlab"
-    for item in found.python:
-        if _fits(item, found):
-            yield f"  - GET https://{item.site.host}/simple/ -> allow"
-            yield f"  - PUT https://{item.site.host}/simple/ -> deny"
+    if "gemini" in found.tokens:
+        url = "https://generativelanguage.googleapis.com/v1beta/models"
+        yield f"  - GET {url} -> allow, inject gemini"
+    if "copilot" in found.tokens:
+        yield "  - POST https://api.githubcopilot.com/chat/completions -> allow, inject copilot"
+    if "huggingface" in found.tokens:
+        yield "  - GET https://huggingface.co/api/whoami-v2 -> allow, inject huggingface"
+    indexes = (*found.python, *found.cargo, *found.go)
+    for host in dict.fromkeys(item.site.host for item in indexes if _fits(item, found)):
+        yield f"  - GET https://{host}/simple/ -> allow"
+        yield f"  - PUT https://{host}/simple/ -> deny"
     yield "  - GET https://somewhere-else.example.com/ -> deny host.unknown"
 
 

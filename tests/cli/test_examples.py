@@ -108,7 +108,9 @@ def test_there_are_examples_and_the_denials_are_among_them() -> None:
 def test_an_example_runs_as_it_stands(example: str, tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     shutil.copy(CONFIG, tmp_path / "config")
-    outcome = egress(*shlex.split(example)[1:], cwd=tmp_path)
+    # Package managers would ask their registries.
+    env = {"PATH": str(tmp_path)} if example.startswith("egress init") else None
+    outcome = egress(*shlex.split(example)[1:], cwd=tmp_path, env=env)
     if "completion" not in example:
         assert_is_an_answer(outcome)
     assert outcome.status == (1 if example in DENIED else 0), outcome

@@ -10,6 +10,7 @@ import pytest
 
 from egress.cli.config_url import Repository
 from egress.cli.discover import MAX_BYTES, DiscoveredSetup, TokenSource, discover
+from egress.cli.registry_query import ToolAnswer
 
 SENTINEL = "sentinel-9f3a"
 
@@ -27,8 +28,8 @@ class Machine:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def look(self, environ: Mapping[str, str] | None = None) -> DiscoveredSetup:
-        return discover(environ or {}, self.home, self.cwd, self.etc)
+    def look(self, environ: Mapping[str, str] | None = None, *answers: ToolAnswer) -> DiscoveredSetup:
+        return discover(environ or {}, self.home, self.cwd, self.etc, answers)
 
 
 @pytest.fixture
@@ -55,6 +56,9 @@ def test_an_empty_machine_has_nothing(machine: Machine) -> None:
         ("GITLAB_TOKEN", "gitlab"),
         ("ANTHROPIC_API_KEY", "anthropic"),
         ("OPENAI_API_KEY", "openai"),
+        ("GEMINI_API_KEY", "gemini"),
+        ("COPILOT_GITHUB_TOKEN", "copilot"),
+        ("HF_TOKEN", "huggingface"),
     ],
 )
 def test_names_a_variable_of_the_environment_and_not_its_value(
@@ -324,3 +328,33 @@ def test_what_is_no_plain_text_counts_as_not_there(make: object, machine: Machin
 def test_names_with_nul_count_as_not_there(machine: Machine) -> None:
     machine.put(machine.cwd / ".git", "gitdir: a\0b\n")
     assert machine.look() == DiscoveredSetup(tokens={})
+
+
+# Answers of package managers ----------------------------------------------------------------------
+
+
+def test_what_a_tool_says_comes_behind_what_is_configured(machine: Machine) -> None:
+    answers = [
+        ToolAnswer("pip", "index", "https://u:sentinel@asked.example.com/simple", "`pip`"),
+        ToolAnswer("pip", "files", "https://files.example.com/x.whl", "`pip`"),
+        ToolAnswer("npm", "index", "https://10.0.0.5/", "`npm`"),
+        ToolAnswer("cargo", "index", "https://index.example.org/", "`cargo`"),
+        ToolAnswer("cargo", "files", "https://crates.example.org/{crate}", "`cargo`"),
+        ToolAnswer("go", "index", "https://modules.example.org", "`go`"),
+        ToolAnswer("go", "files", "https://sums.example.org/", "`go`"),
+        ToolAnswer("apt", "index", "http://archive.example.org/debian/", "`apt`"),
+    ]
+    found = machine.look({"PIP_INDEX_URL": "https://own.example.com/simple"}, *answers)
+    assert hosts(found, "pip") == ["own.example.com", "asked.example.com"]
+    assert (found.npm, found.npm_unclear) == ((), ("`npm`",))
+    assert [item.site.host for item in (*found.cargo, *found.go, *found.apt)] == [
+        "index.example.org",
+        "modules.example.org",
+        "archive.example.org",
+    ]
+    assert {tool: [item.site.host for item in items] for tool, items in found.files.items()} == {
+        "pip": ["files.example.com"],
+        "cargo": ["crates.example.org"],
+        "go": ["sums.example.org"],
+    }
+    assert "sentinel" not in repr(found)

@@ -111,3 +111,19 @@ def test_a_user_without_a_home_is_told_what_to_set(capsys: Captured, monkeypatch
     monkeypatch.setattr(Path, "home", homeless)
     assert main(["init"]) == 3
     assert "hint: set HOME" in capsys.readouterr().err
+
+
+def test_package_managers_are_asked(
+    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    go = tmp_path / "bin/go"
+    go.write_text("#!/bin/sh\necho https://modules.example.com\necho off\n", encoding="utf-8")
+    go.chmod(0o755)
+    environ = {"PATH": str(tmp_path / "bin")}
+    monkeypatch.setattr(environment, "read_environment", lambda: environ)
+    assert main(["init", "--offline"]) == 0
+    assert "  go: modules.example.com, from `go env GOPROXY`" in capsys.readouterr().out
+    assert "\n  - go-proxy: { proxies: [modules.example.com] }\n" in Path("hosts.yaml").read_text("utf-8")
+    assert main(["check", "--strict"]) == 0
+    assert main(["test"]) == 0

@@ -35,6 +35,9 @@ EVERYTHING = DiscoveredSetup(
         ConfiguredHost(UrlHost("index.example.com", 443, "https", had_user=True), "~/.config/pip/pip.conf"),
     ),
     npm=(ConfiguredHost(UrlHost("npm.example.com", 443, "https", had_user=False), "~/.npmrc"),),
+    cargo=(ConfiguredHost(UrlHost("crates.example.com", 443, "https", had_user=False), "`cargo`"),),
+    go=(ConfiguredHost(UrlHost("modules.example.com", 443, "https", had_user=False), "`go`"),),
+    apt=(ConfiguredHost(UrlHost("archive.example.com", 80, "http", had_user=False), "`apt-get`"),),
     other_names=("STRIPE_SECRET_KEY",),
 )
 
@@ -64,7 +67,8 @@ def test_nothing_found_allows_nothing() -> None:
 
 def test_everything_found_is_sound() -> None:
     rules = sound(EVERYTHING)
-    assert set(rules.secrets) == {"github", "gitlab", "anthropic", "openai"}
+    services = {"anthropic", "openai", "gemini", "copilot", "huggingface"}
+    assert set(rules.secrets) == {"github", "gitlab", *services}
     issues = "https://api.github.com/repos/acme/widgets/issues"
     assert decision_text(rules, f"GET {issues}") == "allow github-read, inject github"
     assert decision_text(rules, f"POST {issues}") == "deny rule.none"
@@ -218,10 +222,16 @@ def test_the_summary_names_everything_once() -> None:
         "gitlab: GITLAB_TOKEN, set in the environment",
         "anthropic: ANTHROPIC_API_KEY, set in the environment",
         "openai: OPENAI_API_KEY, set in the environment",
+        "gemini: GEMINI_API_KEY, set in the environment",
+        "copilot: COPILOT_GITHUB_TOKEN, set in the environment",
+        "huggingface: HF_TOKEN, set in the environment",
         "github: acme/widgets, from the git remotes",
         "gitlab: acme/tools/forge, from the git remotes",
         "pip: index.example.com, from ~/.config/pip/pip.conf",
         "npm: npm.example.com, from ~/.npmrc",
+        "cargo: crates.example.com, from `cargo`",
+        "go: modules.example.com, from `go`",
+        "apt: archive.example.com, from `apt-get`",
     ]
 
 
@@ -269,6 +279,12 @@ TOKENS = st.dictionaries(
         repositories=st.lists(REPOSITORIES, max_size=3, unique=True).map(tuple),
         python=st.lists(SITES, max_size=3).map(tuple),
         npm=st.lists(SITES, max_size=3).map(tuple),
+        cargo=st.lists(SITES, max_size=2).map(tuple),
+        go=st.lists(SITES, max_size=2).map(tuple),
+        apt=st.lists(SITES, max_size=3).map(tuple),
+        files=st.dictionaries(
+            st.sampled_from(["pip", "npm", "cargo", "go"]), st.lists(SITES, max_size=2).map(tuple)
+        ),
         python_unclear=st.sampled_from([(), ("PIP_INDEX_URL",)]),
         npm_unclear=st.sampled_from([(), ("~/.npmrc",)]),
         other_names=st.sampled_from([(), ("STRIPE_SECRET_KEY",)]),
@@ -276,3 +292,50 @@ TOKENS = st.dictionaries(
 )
 def test_whatever_is_found_the_text_is_sound(found: DiscoveredSetup) -> None:
     sound(found)
+
+
+def test_what_the_tools_say_is_written_as_entries_that_work() -> None:
+    found = DiscoveredSetup(
+        tokens={},
+        python=(configured("index.example.com"),),
+        npm=(configured("npm.example.com"),),
+        cargo=(configured("crates.example.com"),),
+        go=(configured("modules.example.com"),),
+        apt=(configured("archive.example.com", 80, "http"), configured("secure.example.com")),
+        files={
+            "pip": (configured("files.example.com"),),
+            "npm": (configured("npm.example.com"), configured("tarballs.example.com")),
+            "cargo": (configured("static.example.com"),),
+            "go": (configured("sums.example.com"),),
+        },
+    )
+    rules = sound(found)
+    for host in ("index", "files", "npm", "tarballs", "crates", "static", "modules", "sums", "secure"):
+        assert decision_text(rules, f"GET https://{host}.example.com/x").startswith("allow"), host
+        assert decision_text(rules, f"PUT https://{host}.example.com/x") == "deny rule.none"
+        assert decision_text(rules, f"GET http://{host}.example.com/x") == "deny host.cleartext"
+    assert decision_text(rules, "GET http://archive.example.com/x") == "allow apt-archive-host"
+    assert decision_text(rules, "PUT http://archive.example.com/x") == "deny rule.none"
+    written = text(found, with_schema=False)
+    assert "Add other hosts" not in written
+    assert [line for line in summary(found) if line.startswith("go:")] == [
+        "go: modules.example.com, from pip.conf",
+        "go: sums.example.com, from pip.conf",
+    ]
+
+
+def test_one_mirror_may_serve_every_tool() -> None:
+    mirror = (configured("mirror.example.com"),)
+    rules = sound(
+        DiscoveredSetup(
+            tokens={},
+            python=mirror,
+            npm=mirror,
+            cargo=mirror,
+            go=mirror,
+            apt=(configured("mirror.example.com", 80, "http"),),
+            files={"pip": mirror, "cargo": mirror, "go": mirror},
+        )
+    )
+    assert decision_text(rules, "GET https://mirror.example.com/x").startswith("allow")
+    assert decision_text(rules, "PUT https://mirror.example.com/x") == "deny rule.none"
