@@ -7,7 +7,7 @@ JOBS = 0
 # `make test ARGS="-k redirect"` hands arguments to pytest.
 ARGS =
 
-.PHONY: help run test coverage check lint fmt types contracts bench clients fuzz soak mutants lock schema docs pictures setup clean
+.PHONY: help run test coverage check lint fmt types contracts bench clients tools fuzz soak mutants lock schema docs pictures setup clean
 
 help: ## list these targets
 	@awk -F ' *## *' '/^[a-z]+:.*##/ { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +42,9 @@ bench: setup ## measure; prints numbers, judges nothing
 
 clients: setup ## run every client there is a test for, and write what works to docs/clients.md
 	@$(BIN)/python -m scripts.clients $(CLIENTS) && $(BIN)/python -m scripts.docs
+
+tools: setup ## run every tool there is a test for in a sandbox, and write what works to docs/works-with.md
+	@$(BIN)/python -m scripts.works_with $(TOOLS) && $(BIN)/python -m scripts.docs
 
 fuzz: setup ## send it what nobody should: what was found once, then 50 000 exchanges, or what ARGS say
 	@$(BIN)/python -m tests.fuzz $(ARGS)

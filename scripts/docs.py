@@ -25,7 +25,7 @@ from egress.rules.decide.entry import Entry
 from egress.rules.decide.policy import Policy
 from egress.rules.language.report import Report
 from egress.rules.language.schema import Json, build_schema
-from scripts import attack_reference, audit_reference, clients, pages, sandbox_reference
+from scripts import attack_reference, audit_reference, clients, pages, sandbox_reference, tool_reference
 from scripts.clients import Row
 from scripts.console import refreshed
 from scripts.pages import ROOT
@@ -392,8 +392,27 @@ def given_inside() -> str:
     )
 
 
+def tested_tools() -> str:
+    """Which tools work in a sandbox, with what."""
+    return page(
+        "docs/works-with.json, which `make tools` writes from what the tests prove",
+        "Tools that are tested",
+        "Each of these was taken from its registry and run by `egress run`, in the runtimes that its row",
+        "names, with a stand-in in place of its vendor, under the vendor's own name. The stand-in lets in",
+        "nobody without the real key, and the sandbox held none. A link leads to the tests; the version is",
+        "the one they last met.",
+        "",
+        "*Set in the sandbox* is what its user has to say beside the rules and the key in the shell. Most",
+        "need nothing: every sandbox has the [settings](reference/sandbox.md) by which programs find the",
+        "proxy and trust it, and a dummy in each variable from which the rules take a secret.",
+        "[Clients](clients.md) tells the same of libraries and programs behind a proxy without a sandbox.",
+        *tool_reference.rows(),
+    )
+
+
 PAGES = {
     "docs/clients.md": tested_clients,
+    "docs/works-with.md": tested_tools,
     "docs/reference/attacks.md": attacked,
     "docs/reference/audit.md": audit_log,
     "docs/reference/settings.md": settings,

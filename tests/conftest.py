@@ -49,6 +49,7 @@ ROOMS_WITH_SOCKETS = (
     "proxy",
     "runtime",
     "sandbox",
+    "tools",
     "ui",
     "unix",
 )
@@ -89,6 +90,7 @@ POOLS = {
         "runtime",
         "sandbox",
         "soak",
+        "tools",
         "ui",
     ),
 }

@@ -24,11 +24,16 @@ DEFAULT_RULE_FILES = (Path("config/hosts.yaml"), Path("hosts.yaml"))
 """Default places of the rules; the first that exists is used."""
 
 
+class NoRulesError(UnreadableError):
+    """No rules were named, and there are none at the default places."""
+
+
 def find_rule_files(given: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
     """Return the rule files that `given` means, or the default file below `cwd`.
 
-    Raises `UnreadableError` if there is none. Order is kept, and files of a directory are sorted by name.
-    Findings show the names as returned here: a `cwd` of `Path()` keeps them short.
+    Raises `NoRulesError` if there is none, `UnreadableError` for one that cannot be read. Order is kept, and
+    files of a directory are sorted by name. Findings show the names as returned here: a `cwd` of `Path()`
+    keeps them short.
     """
     if not given:
         return (_default(cwd),)
@@ -57,7 +62,7 @@ def _default(cwd: Path) -> Path:
         if _stands_there(cwd / name):
             return cwd / name
     names = " nor ".join(str(name) for name in DEFAULT_RULE_FILES)
-    raise UnreadableError(f"no rules found: neither {names}", "name a file, or create one with `egress init`")
+    raise NoRulesError(f"no rules found: neither {names}", "name a file, or create one with `egress init`")
 
 
 def _stands_there(path: Path) -> bool:

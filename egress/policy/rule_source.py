@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from egress.errors import ContentError, UnreadableError
+from egress.errors import ContentError
 from egress.policy.bundled_presets import preset_texts
 from egress.policy.rule_file_reader import NotTextError, printable_path, read_text
-from egress.policy.rule_files import find_rule_files
+from egress.policy.rule_files import NoRulesError, find_rule_files
 from egress.policy.trust import TrustedFiles
 from egress.rules.compile.load import LoadResult, RuleText, load
 from egress.rules.decide.policy import Policy
@@ -43,7 +43,8 @@ class RuleSource:
 def choose_rules(given: Sequence[Path], config: Path | None, cwd: Path) -> RuleSource:
     """Return the named rules, else the user's own in `config`, else the rules below `cwd`.
 
-    Raises `UnreadableError` if there are none, `ContentError` if the user has two sets.
+    Raises `NoRulesError` if there are none, `UnreadableError` for a place that cannot be read, and
+    `ContentError` if the user has two sets.
     """
     if given:
         return RuleSource(tuple(given))
@@ -59,9 +60,9 @@ def choose_rules(given: Sequence[Path], config: Path | None, cwd: Path) -> RuleS
         return RuleSource(tuple(own))
     try:
         return RuleSource(find_rule_files([], cwd), needs_trust=True)
-    except UnreadableError as error:
+    except NoRulesError as error:
         place = f", or in {printable_path(config)}" if config is not None else ""
-        raise UnreadableError(f"{error.message}{place}", "name a file with --rules") from None
+        raise NoRulesError(f"{error.message}{place}", "name a file with --rules") from None
 
 
 def read_rules(chosen: RuleSource, trust: TrustedFiles, now: int | None = None) -> LoadResult:

@@ -7,13 +7,16 @@ do not name; it is switched off where possible, so that no start waits for a den
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from egress.errors import UsageError
 from egress.rules.language.report import did_you_mean
 from egress.runtime.environ import NO_KEY
+
+IMAGE: Final = "egress-agents"
+"""The image with all of them, which `egress image build agents` makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +24,26 @@ class Agent:
     """An agent, and its settings."""
 
     name: str
-    keys: tuple[str, ...]
-    """Variables in which the agent looks for a key."""
-    hosts: tuple[str, ...]
-    """Hosts of the agent; the rules must name at least one."""
-    presets: tuple[str, ...]
-    """Presets for these hosts."""
-    quiet: Mapping[str, str]
-    """Variables that switch off side traffic."""
+    keys: Mapping[str, str]
+    """Variables in which the agent looks for a key, with the preset that takes the real one from there."""
+    shapes: Mapping[str, str] = field(default_factory=dict)
+    """Dummy keys for variables where the agent checks the shape of its key."""
+    quiet: Mapping[str, str] = field(default_factory=dict)
+    """Variables that switch off side traffic, and questions that nobody in a sandbox answers."""
 
     @property
-    def variables(self) -> dict[str, str]:
-        return {**dict.fromkeys(self.keys, NO_KEY), **self.quiet}
+    def presets(self) -> tuple[str, ...]:
+        """Presets for the hosts of the agent."""
+        return tuple(dict.fromkeys(self.keys.values()))
+
+    def variables(self, sources: Collection[str] = ()) -> dict[str, str]:
+        """The variables to set, with `sources` as the variables from which the rules take secrets.
+
+        An agent of several providers takes one whose key is there. So where the rules say which keys exist,
+        it gets no other.
+        """
+        known = [name for name in self.keys if name in sources]
+        return {name: self.shapes.get(name, NO_KEY) for name in known or self.keys} | dict(self.quiet)
 
 
 AGENTS: Final[Mapping[str, Agent]] = {
@@ -40,24 +51,30 @@ AGENTS: Final[Mapping[str, Agent]] = {
     for agent in (
         Agent(
             "claude-code",
-            keys=("ANTHROPIC_API_KEY",),
-            hosts=("api.anthropic.com",),
-            presets=("anthropic",),
+            keys={"ANTHROPIC_API_KEY": "anthropic"},
             quiet={"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"},
         ),
         Agent(
             "codex",
-            # `codex exec` reads the second variable.
-            keys=("OPENAI_API_KEY", "CODEX_API_KEY"),
-            hosts=("api.openai.com",),
-            presets=("openai",),
-            quiet={},
+            # Both are always set: `codex exec` reads the second variable.
+            keys={"OPENAI_API_KEY": "openai"},
+            quiet={"CODEX_API_KEY": NO_KEY},
+        ),
+        Agent(
+            "copilot",
+            keys={"COPILOT_GITHUB_TOKEN": "copilot"},
+            shapes={"COPILOT_GITHUB_TOKEN": f"github_pat_{NO_KEY}"},
+            quiet={"COPILOT_AUTO_UPDATE": "false"},
+        ),
+        Agent(
+            "gemini-cli",
+            keys={"GEMINI_API_KEY": "gemini"},
+            # Without it the agent does nothing before somebody has said that the folder may be worked in.
+            quiet={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
         ),
         Agent(
             "opencode",
-            keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
-            hosts=("api.anthropic.com", "api.openai.com"),
-            presets=("anthropic", "openai"),
+            keys={"ANTHROPIC_API_KEY": "anthropic", "OPENAI_API_KEY": "openai", "GEMINI_API_KEY": "gemini"},
             quiet={
                 "OPENCODE_DISABLE_AUTOUPDATE": "1",
                 "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",

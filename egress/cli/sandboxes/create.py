@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from egress import environment
 from egress.cli.sandboxes import agents, fleet_session, sandbox_options
+from egress.cli.sandboxes.agents import Agent
 from egress.cli.sandboxes.attach import attach, has_terminal
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
 from egress.errors import UsageError
@@ -27,6 +28,7 @@ class SandboxRequest:
     spec: Spec
     """Image and environment are added later."""
     image: str | None
+    agent: Agent | None
     asked: Sequence[RequestedVariable]
     seconds: float | None
     """Time limit of the command."""
@@ -48,14 +50,17 @@ def read_request(given: SandboxOptions) -> SandboxRequest:
             read_only=given["read_only"],
         )
     seconds = sandbox_options.read_seconds("--timeout", given["timeout"])
-    return SandboxRequest(spec, given["image"], _asked(given), seconds)
+    agent = agents.find_agent(given["agent"]) if given["agent"] is not None else None
+    return SandboxRequest(spec, given["image"], agent, _asked(given), seconds)
 
 
 def spec_of(fleet: SandboxFleet, request: SandboxRequest, *, quiet: bool = False) -> Spec:
     """Return the requested sandbox; may build its image. Raises `UsageError`."""
     # Variables first: a refused variable should be reported before an image is built.
-    env = fleet_session.variables(fleet.about, request.asked)
-    image = fleet_session.image(fleet.about, request.image, _unsaid if quiet else fleet_session.say)
+    env = fleet_session.variables(fleet.about, request.asked, request.agent)
+    image = fleet_session.image(
+        fleet.about, request.image, _unsaid if quiet else fleet_session.say, agent=request.agent
+    )
     return replace(request.spec, image=image, env=env)
 
 
@@ -109,12 +114,7 @@ def _asked(given: SandboxOptions) -> Sequence[RequestedVariable]:
         )
     except UsageError as error:
         raise UsageError(f"--env: {error.message}", error.hint) from None
-    if given["agent"] is None:
-        return asked
-    named = {each.name for each in asked}
-    # Variables typed by the user win over those of the agent.
-    preset = agents.find_agent(given["agent"]).variables
-    return (*(RequestedVariable(name, value) for name, value in preset.items() if name not in named), *asked)
+    return asked
 
 
 def _unsaid(_text: str) -> None:

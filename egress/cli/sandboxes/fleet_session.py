@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from egress import environment
 from egress.cli import folder_options, render
 from egress.cli.control_client import ask_proxy
 from egress.cli.render import DIM
-from egress.cli.sandboxes import sandbox_options
+from egress.cli.sandboxes import agents, sandbox_options
+from egress.cli.sandboxes.agents import Agent
 from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.errors import UnreadableError, UsageError
 from egress.fleet import FleetInfo, RemoteRuntime, SandboxFleet, open_fleet
@@ -24,6 +25,9 @@ from egress.fleet.remote import connect_if_served
 from egress.runtime.environ import RequestedVariable, SandboxKind, build_environment
 from egress.runtime.errors import ImageMissingError
 
+if TYPE_CHECKING:
+    from egress.runtime.docker.engine import DockerEngine
+
 type Handler = Callable[[int, FrameType | None], None]
 
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -32,11 +36,14 @@ _OURS: Final = ("egress-sandbox", "egress-sandbox:latest")
 
 
 @contextmanager
-def fleet(source: FleetOptions, *, image: str | None = None, keep: bool = False) -> Iterator[SandboxFleet]:
+def fleet(
+    source: FleetOptions, *, image: str | None = None, agent: Agent | None = None, keep: bool = False
+) -> Iterator[SandboxFleet]:
     """Open the shared fleet of `egress up`; or a private one, if options ask for it or none is running.
 
-    With `image`, that image must exist; with `keep`, the shared fleet must. A signal that would end this
-    process unwinds it instead, so that no sandbox is left behind.
+    With `image`, that image must exist; with `keep`, the shared fleet must. With `agent`, a private fleet
+    without rules gets those of the agent's preset. A signal that would end this process unwinds it instead,
+    so that no sandbox is left behind.
     """
     with on_signal(_unwind), ExitStack() as parts:
         # Checked before the fleet is opened: a private one would be started only to be refused.
@@ -45,7 +52,7 @@ def fleet(source: FleetOptions, *, image: str | None = None, keep: bool = False)
         with translate_errors(image):
             found = parts.enter_context(
                 open_fleet(
-                    rules=source.rules or None,
+                    rules=_rules_to_name(source, agent) or None,
                     runtime=source.runtime,
                     runtime_dir=source.runtime_dir,
                     state_dir=source.state_dir,
@@ -60,6 +67,23 @@ def fleet(source: FleetOptions, *, image: str | None = None, keep: bool = False)
         if keep and not is_shared(found):
             raise _not_kept()
         yield found
+
+
+def _rules_to_name(source: FleetOptions, agent: Agent | None) -> tuple[Path, ...]:
+    """Return the named rules, or those of an agent's preset where there are none."""
+    if agent is None or source.rules or (not source.are_own and _is_served(source)):
+        return source.rules
+    # Imported here: it loads the compiler of rules.
+    from egress.cli.sandboxes.agent_rules import rules_for
+
+    return rules_for(agent, source.rules, folder_options.with_state_dir(source.state_dir))
+
+
+def _is_served(source: FleetOptions) -> bool:
+    there = connect_if_served(served_folder(source) / SOCKET_NAME)
+    if there is not None:
+        there.close()
+    return there is not None
 
 
 @contextmanager
@@ -83,10 +107,8 @@ def on_signal(end: Handler, *more: signal.Signals) -> Iterator[None]:
 
 def _check_kept(source: FleetOptions) -> None:
     # Options for a proxy always start a private fleet, which ends with the command.
-    there = None if source.are_own else connect_if_served(served_folder(source) / SOCKET_NAME)
-    if there is None:
+    if source.are_own or not _is_served(source):
         raise _not_kept()
-    there.close()
 
 
 def served_folder(source: FleetOptions) -> Path:
@@ -156,8 +178,14 @@ def rule_files(about: FleetInfo) -> str:
     return ", ".join(named) or "no known file"
 
 
-def image(about: FleetInfo, wanted: str | None, tell: Callable[[str], None] = say) -> str:
-    """Return the requested image, or the default image, which may be built."""
+def image(
+    about: FleetInfo,
+    wanted: str | None,
+    tell: Callable[[str], None] = say,
+    *,
+    agent: Agent | None = None,
+) -> str:
+    """Return the requested image, or a default: that of the agents, or a small one that may be built."""
     if wanted or about.image:
         return wanted or about.image
     # Namespaces have no default image: the programs of this machine are there.
@@ -170,17 +198,35 @@ def image(about: FleetInfo, wanted: str | None, tell: Callable[[str], None] = sa
 
     engine = DockerEngine(about.engine or ENGINE_SOCKET)
     try:
+        if agent is not None:
+            return _agents_image(engine)
         return demo_image(engine, tell)
     finally:
         engine.close()
 
 
-def variables(about: FleetInfo, asked: Sequence[RequestedVariable]) -> Mapping[str, str]:
-    """Return the environment of a sandbox from ours and the requested variables. Raises `UsageError`.
+def _agents_image(engine: DockerEngine) -> str:
+    try:
+        engine.image_id(agents.IMAGE)
+    except ImageMissingError:
+        raise ImageMissingError(
+            f"--agent: the engine has no image {agents.IMAGE}",
+            "build it with `egress image build agents`, or name another one with --image",
+        ) from None
+    return agents.IMAGE
 
-    Reports variables that a secret needs and the proxy lacks.
+
+def variables(
+    about: FleetInfo, asked: Sequence[RequestedVariable], agent: Agent | None = None
+) -> Mapping[str, str]:
+    """Return the environment of a sandbox from ours, the agent's and the requested variables.
+
+    Reports variables that a secret needs and the proxy lacks. Raises `UsageError`.
     """
-    made, lacking = _environment(about, asked, environment.read_environment())
+    preset = agent.variables(_sources(about)) if agent is not None else {}
+    # Variables typed by the user win over those of the agent.
+    wanted = [RequestedVariable(name, value) for name, value in preset.items()]
+    made, lacking = _environment(about, [*wanted, *asked], environment.read_environment())
     for name in lacking:
         say(f"{name} is not set for the proxy: requests that need its secret are denied")
     return made

@@ -33,10 +33,10 @@ def run(
     Examples:
       egress run -- curl https://api.example.com/v1/me
       egress run --mount .:/workspace:rw -- bash
-      egress run --agent claude-code --image my-agents -- claude -p "fix the test"
+      egress run --agent claude-code --mount .:/workspace:rw -- claude -p "fix the test"
     """
     request = create.read_request(given)
-    with fleet_session.fleet(source, image=request.image, keep=keep) as fleet:
+    with fleet_session.fleet(source, image=request.image, agent=request.agent, keep=keep) as fleet:
         if not quiet and not fleet_session.is_shared(fleet):
             fleet_session.introduce(fleet.about)
         spec = create.spec_of(fleet, request, quiet=quiet)

@@ -11,6 +11,7 @@ from typing import Final, TypedDict
 
 import click
 
+from egress.cli.sandboxes.agents import AGENTS
 from egress.errors import UnreadableError, UsageError, reason_of
 from egress.rules.language.quantities import parse_duration
 from egress.rules.language.report import MeaningError
@@ -154,7 +155,7 @@ _MAKING: Final = (
     click.option("--name", help="Name of the sandbox, here and in the log. [random]"),
     click.option("--image", help="An image of the engine; for namespaces a folder, or `host`. [a small one]"),
     click.option("--profile", help="Profile of the rules for the sandbox."),
-    click.option("--agent", help="Set what a known tool needs: claude-code, codex, opencode."),
+    click.option("--agent", help=f"Image, variables and rules for a known tool: {', '.join(AGENTS)}."),
     click.option(
         "--env", "asked", multiple=True, metavar="NAME[=VALUE]", help="Environment variable for the sandbox."
     ),

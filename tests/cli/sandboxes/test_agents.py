@@ -1,4 +1,4 @@
-"""What known tools are given, and what they are not."""
+"""What known tools are given, and what they are not. That they work with it is for tests/tools."""
 
 from __future__ import annotations
 
@@ -14,23 +14,36 @@ from egress.runtime.environ import NO_KEY, check_name, check_value
 @pytest.mark.parametrize("name", AGENTS)
 def test_each_gets_a_text_that_is_no_key_where_it_looks_for_one(name: str) -> None:
     agent = find_agent(name)
-    assert all(agent.variables[key] == NO_KEY for key in agent.keys)
-    assert not looks_like_credential(NO_KEY)
+    for key in agent.keys:
+        value = agent.variables()[key]
+        assert NO_KEY in value
+        assert not looks_like_credential(value)
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_what_is_set_can_be_set(name: str) -> None:
-    for variable, value in AGENTS[name].variables.items():
+    for variable, value in AGENTS[name].variables().items():
         check_name(variable)
         check_value(variable, value)
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_there_are_ready_rules_for_each(name: str) -> None:
-    assert set(AGENTS[name].presets) <= set(preset_texts())
+def test_there_are_ready_rules_for_each_that_take_its_key_from_its_own_variable(name: str) -> None:
+    texts = preset_texts()
+    for variable, preset in AGENTS[name].keys.items():
+        assert f"from: env:{variable}" in texts[preset]
+
+
+def test_an_agent_of_several_providers_is_given_the_keys_that_the_rules_have() -> None:
+    """It takes a provider whose key is there, and the rules may know another one alone."""
+    agent = find_agent("opencode")
+    found = agent.variables({"OPENAI_API_KEY", "GITHUB_TOKEN"})
+    assert {name for name in found if name in agent.keys} == {"OPENAI_API_KEY"}
+    # Rules that take keys from files do not say which there are.
+    assert set(agent.keys) <= set(agent.variables({"GITHUB_TOKEN"}))
 
 
 def test_another_one_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(UsageError) as caught:
         find_agent("clippy")
-    assert "`claude-code`, `codex`, `opencode`" in caught.value.hint
+    assert "`claude-code`, `codex`, `copilot`, `gemini-cli`, `opencode`" in caught.value.hint

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from egress.cli.sandboxes import fleet_session
+from egress.cli.sandboxes.agents import find_agent
 from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.errors import EgressError, UsageError
 from egress.fleet import Fleet, FleetInfo
 from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
+from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.environ import read_requested
 from egress.runtime.errors import ImageMissingError
 from tests.cli.sandboxes.fake_control import answering
@@ -167,3 +170,29 @@ def test_a_proxy_that_does_not_say_which_secrets_it_has_gets_no_sandbox(
     about = FleetInfo(kind="docker", runtime_dir=folder)
     with answering(folder, answer), pytest.raises(EgressError, match="report its secrets"):
         fleet_session.variables(about, ())
+
+
+class ImageShelf:
+    """An engine that knows some images."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def image_id(self, name: str) -> str:
+        if name not in self.names:
+            raise ImageMissingError(name)
+        return name
+
+
+def test_an_agent_in_a_container_wants_the_image_with_the_agents() -> None:
+    known = cast("DockerEngine", ImageShelf("egress-agents"))
+    assert fleet_session._agents_image(known) == "egress-agents"
+    with pytest.raises(ImageMissingError, match="--agent: the engine has no image egress-agents") as caught:
+        fleet_session._agents_image(cast("DockerEngine", ImageShelf()))
+    assert "`egress image build agents`" in caught.value.hint
+
+
+def test_an_agent_in_namespaces_is_a_program_of_this_machine() -> None:
+    agent = find_agent("claude-code")
+    assert fleet_session.image(FleetInfo(kind="namespace"), None, agent=agent) == "host"
+    assert fleet_session.image(FleetInfo(kind="docker"), "mine", agent=agent) == "mine"

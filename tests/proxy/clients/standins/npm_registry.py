@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 
-from tests.proxy.clients.standins.static_files import shelve
+from tests.proxy.clients.standins.static_files import Files, shelve
 from tests.proxy.clients.standins.tarball import tar_gz
 from tests.proxy.lab.raw_upstream import RawUpstream
 
@@ -15,7 +15,12 @@ TARBALL_PATH = f"/{PACKAGE}/-/{PACKAGE}-1.0.0.tgz"
 
 
 def serve_registry(upstream: RawUpstream, host: str, content: bytes, path: str = TARBALL_PATH) -> None:
-    """Offer the package; `host` is where clients find the registry, `content` a file in the package.
+    """Offer the package; see `registry_files`."""
+    shelve(upstream, registry_files(host, content, path))
+
+
+def registry_files(host: str, content: bytes, path: str = TARBALL_PATH) -> Files:
+    """The files of the registry; `host` is where clients find it, `content` a file in the package.
 
     `path` is where the document says that the tarball is.
     """
@@ -28,4 +33,4 @@ def serve_registry(upstream: RawUpstream, host: str, content: bytes, path: str =
         "dist-tags": {"latest": "1.0.0"},
         "versions": {"1.0.0": {**about, "dist": dist}},
     }
-    shelve(upstream, {f"/{PACKAGE}": json.dumps(document).encode(), path: tarball})
+    return {f"/{PACKAGE}": json.dumps(document).encode(), path: tarball}

@@ -6,6 +6,7 @@ import hashlib
 import io
 import zipfile
 
+from tests.proxy.clients.standins.static_files import Files
 from tests.proxy.lab.raw_upstream import RawUpstream
 from tests.proxy.lab.upstream_request import UpstreamRequest
 
@@ -16,19 +17,25 @@ WHEEL_PATH = f"/files/{WHEEL}"
 
 
 def serve_index(upstream: RawUpstream, content: bytes, path: str = WHEEL_PATH) -> None:
-    """Offer the package; `content` is a file in it, `path` is where the page says that it is."""
-    wheel = wheel_of(content)
-    digest = hashlib.sha256(wheel).hexdigest()
-    page = f'<!doctype html><a href="{path}#sha256={digest}">{WHEEL}</a>\n'
+    """Offer the package; see `index_files`."""
+    files = index_files(content, path)
 
     async def list_files(visit: UpstreamRequest) -> None:
-        await visit.answer(page.encode(), kind="text/html")
+        await visit.answer(files[PAGE_PATH], kind="text/html")
 
     async def give(visit: UpstreamRequest) -> None:
-        await visit.answer(wheel, kind="application/octet-stream")
+        await visit.answer(files[path], kind="application/octet-stream")
 
     upstream.handle(PAGE_PATH, list_files)
     upstream.handle(path, give)
+
+
+def index_files(content: bytes, path: str = WHEEL_PATH) -> Files:
+    """The page of the package and its wheel; `content` is a file in it, `path` is where the page leads."""
+    wheel = wheel_of(content)
+    digest = hashlib.sha256(wheel).hexdigest()
+    page = f'<!doctype html><a href="{path}#sha256={digest}">{WHEEL}</a>\n'
+    return {PAGE_PATH: page.encode(), path: wheel}
 
 
 def wheel_of(content: bytes) -> bytes:

@@ -1,0 +1,186 @@
+"""GitHub's own command line, git, and the libraries read and write what the rules name, without a token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.proxy.clients.cache import Fetched
+from tests.tools.conftest import LabMaker, everywhere
+from tests.tools.fetched import GH, HERE, NODE, PROGRAMS, PYTHON, PYTHON_PROGRAM, seen_at
+from tests.tools.standins import github_api
+from tests.tools.standins.git_server import GitServer
+from tests.tools.standins.github_api import GithubApi
+from tests.tools.tool import Tool, pinned, printed
+from tests.tools.tool_lab import ToolLab
+
+FAMILY: Final = "GitHub and git"
+TOKEN: Final = "github_pat_real0123456789abcdef0123456789"
+REPOSITORY: Final = "{read: [acme/widgets], write: [acme/widgets]}"
+WITH_GRAPHQL: Final = "{read: [acme/widgets], write: [acme/widgets], graphql: read-write}"
+IDENTITY: Final = "git config user.email agent@example.test && git config user.name agent"
+"""Whoever commits has to say who it is: no business of the proxy."""
+FIRST: Final = "A first issue"
+
+GH_CLI = Tool(
+    "gh",
+    FAMILY,
+    pinned(PROGRAMS / "gh/go.mod", "github.com/cli/cli/v2"),
+    rules="`use: [{github: {graphql: read-write, ...}}]`",
+)
+GIT = Tool("git", FAMILY, printed("git", "--version"), rules="`use: [{github: {...}}]`")
+INSTEAD: Final = {
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "url.https://github.com/.insteadOf",
+    "GIT_CONFIG_VALUE_0": "git@github.com:",
+}
+GIT_SSH = Tool(
+    "git, for URLs of ssh",
+    FAMILY,
+    printed("git", "--version"),
+    rules="`use: [{github: {...}}]`",
+    sets=INSTEAD,
+)
+PYGITHUB = Tool(
+    "PyGithub", FAMILY, pinned(HERE / "requirements.lock", "pygithub"), rules="`use: [{github: {...}}]`"
+)
+OCTOKIT = Tool(
+    "octokit", FAMILY, pinned(PROGRAMS / "node/package.json", "octokit"), rules="`use: [{github: {...}}]`"
+)
+
+
+class Forge:
+    """GitHub with one repository, and a lab before it."""
+
+    def __init__(
+        self, make_lab: LabMaker, folder: Path, rules: str, *fetched: Fetched, path: tuple[str, ...] = ()
+    ) -> None:
+        (folder / "served").mkdir()
+        self.git = GitServer(folder / "served", TOKEN)
+        self.bare = self.git.create(f"{github_api.OWNER}/{github_api.NAME}")
+        self.api = GithubApi(TOKEN)
+        vendors = {github_api.HOST: self.api, github_api.SITE: self.git}
+        self.lab: ToolLab = make_lab(
+            vendors, f"use: [github: {rules}]", {"GITHUB_TOKEN": TOKEN}, *fetched, path=path
+        )
+
+    def sh(self, script: str, env: Mapping[str, str] | None = None) -> str:
+        """Run a script in a sandbox, and return what it prints."""
+        ran = self.lab.run("sh", "-ec", script, env=env)
+        assert ran.status == 0, ran.said + self.lab.told()
+        return ran.out
+
+    def branch(self, name: str) -> str:
+        """The subject of a branch's last commit, at GitHub."""
+        return self.git.git("log", "-1", "--format=%s", name, folder=self.bare)
+
+
+@GH_CLI.proves("auth status", "issue list", "issue create")
+@everywhere()
+@pytest.mark.timeout(900)
+def test_gh_works_with_issues(make_lab: LabMaker, tmp_path: Path) -> None:
+    forge = Forge(make_lab, tmp_path, WITH_GRAPHQL, GH, path=("bin",))
+    script = (
+        "gh auth status; gh issue list -R acme/widgets; gh issue create -R acme/widgets -t Second -b Text"
+    )
+    said = forge.sh(script)
+    assert f"account {github_api.LOGIN} (GITHUB_TOKEN)" in said
+    assert FIRST in said
+    assert said.endswith("/acme/widgets/issues/2\n")
+    assert [issue["title"] for issue in forge.api.issues] == [FIRST, "Second"]
+
+
+@GH_CLI.proves("repo clone", "pr create")
+@everywhere()
+@pytest.mark.timeout(900)
+def test_gh_clones_and_opens_a_pull_request(make_lab: LabMaker, tmp_path: Path) -> None:
+    forge = Forge(make_lab, tmp_path, WITH_GRAPHQL, GH, path=("bin",))
+    said = forge.sh(
+        f"gh repo clone acme/widgets -- -q; cd widgets; {IDENTITY}; git checkout -q -b feature;"
+        " echo x >new; git add new; git commit -qm 'add new'; git push -q -u origin feature;"
+        " gh pr create --title T --body B"
+    )
+    assert said == "https://github.com/acme/widgets/pull/9\n"
+    (pull,) = forge.api.pulls
+    assert (pull["title"], pull["headRefName"], pull["baseRefName"]) == ("T", "feature", "main")
+    assert forge.branch("feature") == "add new"
+
+
+@GH_CLI.proves("the reason for a denial")
+@everywhere()
+@pytest.mark.timeout(900)
+def test_gh_shows_why_it_is_denied_without_graphql(make_lab: LabMaker, tmp_path: Path) -> None:
+    forge = Forge(make_lab, tmp_path, REPOSITORY, GH, path=("bin",))
+    ran = forge.lab.run("gh", "issue", "list", "-R", "acme/widgets")
+    assert ran.status != 0
+    assert "graphql" in ran.err.lower(), ran.said
+    assert not forge.lab.calls(github_api.HOST, "/graphql")
+
+
+@GIT.proves("clone", "fetch", "push")
+@everywhere(smoke="docker")
+@pytest.mark.timeout(900)
+def test_git_clones_and_pushes_over_https(make_lab: LabMaker, tmp_path: Path) -> None:
+    forge = Forge(make_lab, tmp_path, REPOSITORY)
+    forge.sh(
+        f"git clone -q https://github.com/acme/widgets.git; cd widgets; {IDENTITY}; echo x >new; git add new;"
+        " git commit -qm 'add new'; git push -q origin main; git fetch -q"
+    )
+    assert forge.branch("main") == "add new"
+
+
+@GIT.proves("the reason for a denial")
+@everywhere()
+@pytest.mark.timeout(400)
+def test_git_shows_why_a_push_elsewhere_is_denied(make_lab: LabMaker, tmp_path: Path) -> None:
+    forge = Forge(make_lab, tmp_path, "{read: [acme/widgets]}")
+    script = (
+        f"git clone -q https://github.com/acme/widgets; cd widgets; {IDENTITY}; git push -q origin main:other"
+    )
+    ran = forge.lab.run("sh", "-ec", script)
+    assert ran.status != 0
+    assert "remote: Egress: No rule allows this request." in ran.err, ran.said
+
+
+@GIT_SSH.proves("clone", "push")
+@everywhere()
+@pytest.mark.timeout(400)
+def test_git_takes_urls_of_ssh_to_https(make_lab: LabMaker, tmp_path: Path) -> None:
+    forge = Forge(make_lab, tmp_path, REPOSITORY)
+    forge.sh(
+        f"git clone -q git@github.com:acme/widgets.git; cd widgets; {IDENTITY}; echo x >new; git add new;"
+        " git commit -qm 'over ssh'; git push -q origin main",
+        env=INSTEAD,
+    )
+    assert forge.branch("main") == "over ssh"
+
+
+@PYGITHUB.proves("who am I", "issues", "a pull request")
+@everywhere()
+@pytest.mark.timeout(400)
+def test_pygithub_works_with_issues(make_lab: LabMaker, tmp_path: Path) -> None:
+    library(make_lab, tmp_path, PYTHON, "pygithub_issues.py", f"['{FIRST}']")
+
+
+@OCTOKIT.proves("who am I", "issues", "a pull request")
+@everywhere()
+@pytest.mark.timeout(400)
+def test_octokit_works_with_issues(make_lab: LabMaker, tmp_path: Path) -> None:
+    library(make_lab, tmp_path, NODE, "octokit_issues.mjs", FIRST)
+
+
+def library(make_lab: LabMaker, folder: Path, fetched: Fetched, program: str, titles: str) -> None:
+    """A program says who it is, lists issues, adds one, and opens a pull request."""
+    forge = Forge(make_lab, folder, REPOSITORY, fetched)
+    place = PROGRAMS / ("python" if fetched is PYTHON else "node") / program
+    (forge.lab.workspace / program).write_bytes(place.read_bytes())
+    if fetched is NODE:
+        (forge.lab.workspace / "node_modules").symlink_to(f"{seen_at(NODE)}/node_modules")
+    program_of = f'{PYTHON_PROGRAM} {program} "$GITHUB_TOKEN"' if fetched is PYTHON else f"node {program}"
+    ran = forge.lab.run("sh", "-ec", program_of)
+    assert ran.status == 0, ran.said + forge.lab.told()
+    assert ran.out.splitlines() == [github_api.LOGIN, titles, "2", "https://github.com/acme/widgets/pull/9"]
+    assert [pull["title"] for pull in forge.api.pulls] == ["A change"]
