@@ -86,6 +86,7 @@ class AuditedExchange:
     request: str
     code: str
     allowed: bool = False
+    """Its head was: what was cut later may have been sent."""
     injected: bool = False
 
 
@@ -284,7 +285,7 @@ class FaultyProxy:
 
         def exchange(ticket: object, record: ExchangeRecord, facts: ExchangeFacts) -> None:
             type(audit).exchange(audit, ticket, record, facts)  # type: ignore[arg-type]
-            allowed, injected = str(record.verdict) == "allow", bool(record.injected)
+            allowed, injected = str(record.verdict) in {"allow", "cut"}, bool(record.injected)
             told = AuditedExchange(
                 "exchange", facts.way.connection, facts.request, record.code, allowed, injected
             )
