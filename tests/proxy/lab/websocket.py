@@ -39,6 +39,9 @@ async def serve_websocket(visit: UpstreamRequest) -> None:
 
 
 async def _answer(socket: Socket, event: Event, token: bytes, parts: int) -> None:
+    # A message and the close behind it may come in one read, and after a close there is nobody to answer.
+    if not isinstance(event, CloseConnection) and socket.protocol.state is not ConnectionState.OPEN:
+        return
     match event:
         case CloseConnection(code, reason) if socket.protocol.state is ConnectionState.REMOTE_CLOSING:
             await socket.send(CloseConnection(code, reason))
