@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pty
 import signal
 import socket
 import ssl
 import sys
 import threading
+import tty
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -86,7 +88,7 @@ class Proxy(ABC):
         """Start it, and do not wait."""
         self.out.clear()
         self.err.clear()
-        (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+        (out, out_end), (err, err_end) = self.output(), os.pipe()
         argv = [*self.within, *self.argv()]
         self.process = self.room.spawn(argv, cwd=self.folder, env=self.env(), out=out_end, err=err_end)
         for end in (out_end, err_end):
@@ -97,6 +99,10 @@ class Proxy(ABC):
         ]
         for reader in self._readers:
             reader.start()
+
+    def output(self) -> tuple[int, int]:
+        """The ends of its standard output: to read from, and to write to."""
+        return os.pipe()
 
     def status(self) -> int | None:
         """How it ended; None while it runs."""
@@ -232,8 +238,15 @@ class Egress(Proxy):
     def argv(self) -> list[str]:
         return [str(word) for word in command(["serve", *self.arguments])]
 
+    def output(self) -> tuple[int, int]:
+        # A terminal, on which it says where it listens, and which changes nothing of what is written.
+        reader, terminal = pty.openpty()
+        tty.setraw(terminal)
+        return reader, terminal
+
     def env(self) -> dict[str, str]:
-        return environment(self.folder, {"EGRESS_RUNTIME_DIR": str(self.runtime), **self._env})
+        around = {"EGRESS_RUNTIME_DIR": str(self.runtime), "TERM": "dumb", **self._env}
+        return environment(self.folder, around)
 
     @property
     def runtime(self) -> Path:
@@ -324,7 +337,8 @@ def _on_the_wire(place: tuple[str, int]) -> tuple[str, int]:
 
 
 def _collect(descriptor: int, lines: list[str]) -> None:
-    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as stream:
+    # The end of a terminal is an error.
+    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as stream, contextlib.suppress(OSError):
         for line in stream:
             # Each as it comes: others look meanwhile.
             lines += [line.rstrip("\n")]
