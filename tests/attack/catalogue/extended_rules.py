@@ -63,6 +63,8 @@ STAY, HERE, SIGNED = (f"{name}.{ANY}" for name in ("stay", "here", "signed"))
 """`redirects:` `deny`, `same-host` and `signed`."""
 API_KEYS: Final = f"api-keys.{ANY}"
 """Its secret goes into the query, as `api_key`."""
+STRIPPED: Final = f"stripped.{ANY}"
+"""Its secret is a bearer, and every other slot of a credential is emptied."""
 
 _BOUND: Final = {
     "github": ("api.github.com", "github.com"),
@@ -81,6 +83,9 @@ def _extra_secrets() -> str:
         ttl = ", ttl: 1" if name in ("fleeting", "rotated") else ""
         lines.append(f'  {name}: {{from: "file:{{secrets}}/{name}", hosts: [{hosts}]{ttl}}}\n')
     return "".join(lines)
+
+
+_STRIPS: Final = '["header:x-api-key", "query:key", "cookie:session"]'
 
 
 def _extra_hosts() -> str:
@@ -104,6 +109,7 @@ def _extra_hosts() -> str:
         f"{STAY}: {{allow: all, redirects: deny, {shape}}}",
         f"{HERE}: {{allow: all, redirects: same-host, {shape}}}",
         f"{SIGNED}: {{allow: all, redirects: signed, {shape}}}",
+        f"{STRIPPED}: {{allow: all, inject: [{{bearer: shapes, strip: {_STRIPS}}}]}}",
         f"{API_KEYS}: {{allow: all, inject: [{{query: {{name: api_key, secret: shapes}}}}]}}",
     ]
     return "".join(f"  {line}\n" for line in lines)

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.attack.catalogue import extended_rules
-from tests.attack.catalogue.extended_rules import API_KEYS, SECRETS, STRICT, own
+from tests.attack.catalogue.extended_rules import API_KEYS, SECRETS, STRICT, STRIPPED, own
 from tests.attack.lab.attack_spellings import MARK, arrived, in_turn, tell, try_all
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import basic, request
@@ -42,6 +42,7 @@ def ours(lab: Lab, host: str) -> str:
     """What a host's credential looks like on the wire, where it has one form."""
     api, shapes = (each.value.decode() for each in (lab.secrets.api, lab.secrets.other))
     forms = {API: f"Bearer {api}", KEYED: shapes, STANDIN: shapes, BASIC: basic("me", shapes)}
+    forms[STRIPPED] = f"Bearer {shapes}"
     return forms[host]
 
 
@@ -111,6 +112,23 @@ def test_a_header_with_another_mark_for_the_dash(lab: Lab, proxy: Proxy) -> None
     names = ("x.api.key", "x-api.key", "x!api!key", "x~api~key", "x+api+key", "x'api'key", "x|api|key")
     heads = [(f"{name}: {MINE}",) for name in names]
     only_ours(lab, ask_with(lab, proxy, KEYED, heads), KEYED, "x-api-key")
+
+
+@case("S-04", "its own credential in another slot of the service", Harm.SENT)
+def test_its_own_credential_in_another_slot_of_the_service(lab: Lab, proxy: Proxy) -> None:
+    """With it the sandbox would work in the account of a stranger, who reads along."""
+    names = ("x-api-key", "X-API-KEY", "x_api_key", "X_Api-Key", "x.api.key", "x!api!key")
+    heads: list[tuple[str, ...]] = [(f"{name}: {MINE}",) for name in names]
+    heads += [(f"x-api-key: {MINE}", f"X_API_KEY: {MINE}", "connection: x-api-key")]
+    heads += [(f"cookie: {cookie}",) for cookie in (f"session={MINE}", f"a=b; SESSION={MINE}; c=d")]
+    heads += [(f"authorization: Bearer {MINE}", f"x-api-key: {MINE}", f"cookie: session={MINE}")]
+    only_ours(lab, ask_with(lab, proxy, STRIPPED, heads), STRIPPED, "authorization")
+    lab.begin(proxy)
+    queries = (f"key={MINE}", f"KEY={MINE}&a=b", f"k%65y={MINE}", f"a=b&key={MINE}&key[]={MINE}")
+    data = [request(STRIPPED, f"/status?code=200&{query}") for query in queries]
+    in_turn(proxy, STRIPPED, data)
+    sent = lab.wait(proxy, lambda: found if len(found := lab.requests(proxy, lab.any)) >= len(data) else [])
+    only_ours(lab, sent, STRIPPED, "authorization")
 
 
 SMUGGLED = {
