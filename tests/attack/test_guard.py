@@ -105,6 +105,15 @@ async def warm(scene: Scene) -> None:
         await scene.read(peer)
 
 
+async def queried(scene: Scene) -> None:
+    """A request whose query is kept, after a look whether it holds a secret."""
+    async with await scene.visit(scene.good) as peer:
+        await peer.send(head(scene).replace(b"/story", b"/story?page=2"))
+        await scene.read(peer, FIRST)
+        scene.release()
+        await scene.read(peer)
+
+
 async def over_http2(scene: Scene) -> None:
     async with await scene.visit(scene.good, "h2") as peer:
         client = Http2Client(peer.channel)
@@ -196,6 +205,7 @@ shut = told(lambda found: found.close("access.withdrawn"))
 STORIES: dict[str, Story] = {
     "whole": whole,
     "warm": warm,
+    "queried": queried,
     "over HTTP/2": over_http2,
     "in turns": in_turns,
     "unproven": unproven,
@@ -230,7 +240,7 @@ def calls(owner: str) -> set[str]:
 BEFORE = {"carry", "tick"}
 """The lane's own entries: what calls them is the door, and the ticking of the server."""
 
-HANDED_ON = {"monotonic", "request_id"}
+HANDED_ON = {"monotonic", "request_id", "turn"}
 """Functions of the engine themselves, the machine's clock among them: no call of ours that could fail."""
 
 POINTS: list[tuple[type, str]] = [
@@ -254,8 +264,9 @@ KINDS: dict[str, Callable[[], BaseException]] = {
     "TimeoutError": lambda: TimeoutError(SECRET),
     "CancelledError": lambda: asyncio.CancelledError(SECRET),
 }
-UNSEEN = {(Relay, "is_closed"), (Relay, "secrets"), (HttpLayer, "_handle_event")}
-"""What only others than the lane look at, and what mitmproxy wants to be there."""
+UNSEEN = {(Relay, "is_closed"), (Relay, "secrets"), (HttpLayer, "_handle_event"), (Relay, "hand_back")}
+"""What only others than the lane look at, and what mitmproxy wants to be there. A request for another host is
+handed back within `Relay.received`, which fails in every story; such a story would have two records."""
 
 
 async def test_control_every_story_comes_to_its_end(scene: Scene) -> None:

@@ -320,7 +320,7 @@ hosts:
     addresses: [127.0.0.1/32]
     http2: true
     allow:
-      - {{id: all, paths: ["/**"]}}
+      - {{id: all, paths: ["/**"], audit: {{query: [page]}}}}
       - {{id: ws, paths: ["/frames"], websocket: true}}
     inject:
       - bearer: api
