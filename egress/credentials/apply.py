@@ -64,17 +64,19 @@ def apply_credentials(
     target, headers, replaced = head.target, head.headers, False
     written: list[tuple[str, Slot]] = []
     # Before any injection: a credential written below must never be searched or swapped.
-    if placeholders.is_in(head):
+    if placeholders.all and placeholders.is_in(head):
         swapped = _swap(head, ordered, secrets, placeholders, misplaced_pass=misplaced_pass)
         if isinstance(swapped, CredentialRefusal):
             return swapped
         edit, written = swapped
         # A head without a swap is sent as it came: the search has split and joined it.
         target, headers = (edit.target, edit.headers) if written else (target, headers)
-    emptied = strip_slots(target, headers, strips)
-    if isinstance(emptied, CredentialRefusal):
-        return emptied
-    target, headers = emptied.target, emptied.headers
+    stripped: tuple[Slot, ...] = ()
+    if strips:
+        emptied = strip_slots(target, headers, strips)
+        if isinstance(emptied, CredentialRefusal):
+            return emptied
+        target, headers, stripped = emptied.target, emptied.headers, emptied.stripped
     for need in ordered:
         if isinstance(need, InjectPlaceholder):
             continue
@@ -86,7 +88,7 @@ def apply_credentials(
     if closing is not None:
         headers = closing(headers)
     made = _with_fields(CredentialedHead if written else Head, head, target, headers)
-    return AppliedHead(made, tuple(written), replaced, emptied.stripped)
+    return AppliedHead(made, tuple(written), replaced, stripped)
 
 
 def _place_in_order(need: Injection) -> tuple[tuple[Slot, ...], str]:

@@ -6,9 +6,10 @@ put its own value beside ours. Names with the same folding are one slot here.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from egress import name_folding
 from egress.credentials.result import CredentialRefusal, HeadEdit
-from egress.credentials.secret_value import is_header_line
 from egress.types import Headers, InjectHeader, Slot
 
 # The codec frames and routes by these headers; a credential there would change the request itself.
@@ -33,14 +34,25 @@ def write_header(
     return HeadEdit(target, (*kept, (name, line)), len(kept) != len(headers))
 
 
+def is_header_line(line: str) -> bool:
+    """Report whether a header can carry this line: visible ASCII, with spaces only inside."""
+    return line.isascii() and line.isprintable() and line != "" and " " not in (line[0], line[-1])
+
+
 def without_header(headers: Headers, name: str) -> Headers:
     """Drop every header that a server may read as `name`."""
-    folded = name_folding.fold_header(name)
+    folded = _folded_slot(name)
     kept = tuple([field for field in headers if field[0] != folded])
     # Names are in lower case already, and few contain a mark.
     if name_folding.NAME_MARK.search("".join([field[0] for field in kept])) is None:
         return kept
     return tuple([field for field in kept if name_folding.fold_header(field[0]) != folded])
+
+
+@lru_cache(maxsize=256)
+def _folded_slot(name: str) -> str:
+    # Of names in rules alone, which come again with each request: names in requests are not kept.
+    return name_folding.fold_header(name)
 
 
 def unfit_for_header(secret: str, slot: Slot) -> CredentialRefusal:

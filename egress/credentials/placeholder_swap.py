@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
 
 from egress.credentials import basic, cookie, query
-from egress.credentials.header import unfit_for_header
+from egress.credentials.header import is_header_line, unfit_for_header
 from egress.credentials.placeholder_search import Placeholders
 from egress.credentials.result import CredentialRefusal, HeadEdit, Unprintable
-from egress.credentials.secret_value import is_cookie_value, is_header_line
+from egress.credentials.secret_value import is_cookie_value
 from egress.types import Head, Headers, InjectPlaceholder, Slot
 
 

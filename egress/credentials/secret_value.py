@@ -60,11 +60,6 @@ def has_control_byte(value: bytes) -> bool:
     return _CONTROL_BYTES.search(value) is not None
 
 
-def is_header_line(line: str) -> bool:
-    """Report whether a header can carry this line: visible ASCII, with spaces only inside."""
-    return line.isascii() and line.isprintable() and line != "" and " " not in (line[0], line[-1])
-
-
 def is_cookie_value(value: bytes) -> bool:
     """Report whether a cookie can carry this value unchanged."""
     return _COOKIE_OCTETS.fullmatch(value) is not None

@@ -379,6 +379,7 @@ class Exchange:
         request, decision, noted = self._request, self._decision, self._record
         # Every text is judged by what is known now: a secret may have got its value since the head came.
         check = SecretCheck(self._needles, self._canaries, self._knows)
+        target = decision.target if decision else ""
         return ExchangeRecord(
             identity=self._identity,
             destination=self._destination,
@@ -396,7 +397,7 @@ class Exchange:
             bytes_up=noted.up,
             bytes_down=noted.down,
             policy=self.policy.digest,
-            query=recorded_query(decision, self._effects, check),
+            query=recorded_query(decision, self._effects, check) if "?" in target else (),
             facts=noted.facts(sent=sent, is_end_proven=is_end_proven),
         )
 

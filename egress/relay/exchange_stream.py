@@ -18,15 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from egress.errors import WireError
-from egress.exchange import (
-    AnswerHead,
-    CutExchange,
-    DenyRequest,
-    NeedSecrets,
-    Request,
-    Response,
-    SendRequest,
-)
+from egress.exchange import AnswerHead, CutExchange, DenyRequest, NeedSecrets, Request, Response, SendRequest
 from egress.http1 import CHUNKED, Body, Framing
 from egress.relay.error_page import answering_page
 from egress.relay.held_body import HeldBody
@@ -48,6 +40,7 @@ class ExchangeStream:
         "_expects",
         "_frames",
         "_framing",
+        "_has_body",
         "_head",
         "_held",
         "_is_over",
@@ -80,6 +73,7 @@ class ExchangeStream:
         self._client = client
         self._request = request
         self._framing = framing
+        self._has_body = framing.body is not Body.NONE
         # The policy of this moment decides. The state below is that of a request which is not sent yet.
         self._exchange = service.new_exchange()
         self._upstream: UpstreamHalf | None = None
@@ -155,7 +149,7 @@ class ExchangeStream:
                 self.timing.asked = service.monotonic()
                 # A client whose request is complete is read on, or its leaving would not be noticed. A client
                 # with a body to come is held: its leaving is noticed when the body goes up.
-                if self._framing.body is not Body.NONE:
+                if self._has_body:
                     self._client.hold(held=True)
                 self._upstreams.fetch(self, exchange.policy, step)
                 return
@@ -189,8 +183,9 @@ class ExchangeStream:
             return
         if self._is_slow:
             upstream.hold(held=True)
-        for data in self._held.take():
-            upstream.data(data)
+        if self._has_body:
+            for data in self._held.take():
+                upstream.data(data)
         if self._request_is_whole:
             self._end_up()
         if not self._is_over:
@@ -217,7 +212,7 @@ class ExchangeStream:
             return
         if self._upstream is not None:
             self._end_up()
-        elif self._held.is_awaited:
+        elif self._has_body and self._held.is_awaited:
             self._go_up()
 
     def tick(self, now: float) -> None:
@@ -374,27 +369,29 @@ class ExchangeStream:
             self._cut(denied.code, denied.retry_after, denied.reason)
             return
         self._head = step.head
-        for data in self._held.take():
-            self._pass_up(data)
-        # A client that waits for a `100 Continue` sends no body before the head has left.
-        if step.searches_body and not (self._framing.is_empty or self._expects):
-            self._held.wait(self._framing, self._service.monotonic())
-        if self._held.is_awaited and not self._request_is_whole:
-            self._client.hold(held=False)
-        else:
-            self._go_up()
+        if self._has_body:
+            for data in self._held.take():
+                self._pass_up(data)
+            # A client that waits for a `100 Continue` sends no body before the head has left.
+            if step.searches_body and not (self._framing.is_empty or self._expects):
+                self._held.wait(self._framing, self._service.monotonic())
+            if self._held.is_awaited and not self._request_is_whole:
+                self._client.hold(held=False)
+                return
+        self._go_up()
 
     def _go_up(self) -> None:
         """Announce the request to the audit, and ask for a connection that takes it."""
         if self._is_over:
             return
-        self.timing.body_wait = self._held.end_wait(self._service.monotonic())
+        if self._has_body:
+            self.timing.body_wait = self._held.end_wait(self._service.monotonic())
         self._ticket = self._service.begin(self.id, self._request.method, self._needed)
         if self._ticket is None:
             # A request that cannot be recorded is not sent.
             self.abort("audit.stopped")
             return
-        if self._framing.body is not Body.NONE:
+        if self._has_body:
             self._client.hold(held=True)
         self._upstreams.acquire(self)
 
@@ -490,7 +487,8 @@ class ExchangeStream:
         if self._is_over:
             return
         self._is_over = True
-        self._held.take()
+        if self._has_body:
+            self._held.take()
         self.timing.ended = self._service.monotonic()
         record = self._exchange.finish(sent=self.timing.sent > 0, is_end_proven=self.is_end_proven)
         self._service.finish(self._ticket, self.id, record, self.timing)

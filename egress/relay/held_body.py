@@ -7,6 +7,7 @@ the length of the body is not known. Bytes that come while a connection is made 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from egress.http1 import Body, Framing
@@ -19,16 +20,14 @@ MAX_SEARCH_SECONDS: Final = 1.0
 before it sends anything."""
 
 
+@dataclass(slots=True)
 class HeldBody:
     """Bytes of a body in the order in which they came, and how many of them the head waits for."""
 
-    __slots__ = ("_began", "_has_length", "_missing", "_pieces")
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._missing = 0
-        self._has_length = False
-        self._began = 0.0
+    _pieces: list[bytes] = field(default_factory=list)
+    _missing: int = 0
+    _has_length: bool = False
+    _began: float = 0.0
 
     @property
     def is_awaited(self) -> bool:

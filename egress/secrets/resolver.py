@@ -6,7 +6,7 @@ changed by a reload cannot get the value of the old one. At most one fetch runs 
 for the same fetch, until its own deadline, and gives up alone. An unavailable secret is missing from the
 answer: the exchange is denied.
 
-`cache_entry` decides when a value is good, `value_history` which values are searched for, `binding_history`
+`source_value` decides when a value is good, `value_history` which values are searched for, `binding_history`
 in whose answers, `source` where values come from.
 
 Must not raise for a failing source, and must not log more than names, causes and cures.
@@ -24,14 +24,13 @@ from egress.logger import EventLogger
 from egress.rules.decide.policy import SecretSpec
 from egress.scrub import MIN_SECRET_BYTES, JoinedNeedles, Needles
 from egress.secrets.binding_history import BindingHistory
-from egress.secrets.cache_entry import CacheEntry
 from egress.secrets.child_environment import ChildEnvironment
 from egress.secrets.command import COMMAND_TIMEOUT
 from egress.secrets.daemon_thread import run_in_thread
 from egress.secrets.environment_capture import CapturedEnvironment, secret_variables
 from egress.secrets.needle_cache import LogNeedles, NeedleCache
-from egress.secrets.source import SecretSource, SourceFactory, UnavailableSecret
-from egress.secrets.source_value import SourceValue
+from egress.secrets.source import SourceFactory, UnavailableSecret
+from egress.secrets.source_value import CacheEntry, SecretSource, SourceValue
 from egress.secrets.value_history import KnownValue, ValueHistory
 from egress.types import Secret
 

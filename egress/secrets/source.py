@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from egress.errors import UnreadableError
 from egress.rules.decide.policy import SecretSpec
@@ -12,25 +11,8 @@ from egress.secrets.child_environment import ChildEnvironment
 from egress.secrets.command import CommandSecretSource
 from egress.secrets.environment_capture import CapturedEnvironment
 from egress.secrets.file import FileSecretSource
-from egress.secrets.source_value import ENDLESS_LIFETIME, SourceValue, ValueLifetime
+from egress.secrets.source_value import ENDLESS_LIFETIME, SecretSource, SourceValue, ValueLifetime
 from egress.types import Place
-
-
-class SecretSource(Protocol):
-    """A source that can be asked for a value, again and again."""
-
-    @property
-    def mints(self) -> bool:
-        """Each fetch may make a value that was not there before, so it is not done without need."""
-
-    def fetch(self) -> SourceValue:
-        """Return the current value; may block. Raises UnreadableError, never with a value in it."""
-
-    def lifetime(self, ttl: int | None) -> ValueLifetime:
-        """Return how long a value may be used; `ttl` comes from the rules."""
-
-    def stop(self) -> None:
-        """Interrupt a fetch in another thread, if the source can."""
 
 
 @dataclass(frozen=True, slots=True)

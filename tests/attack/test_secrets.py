@@ -19,14 +19,13 @@ import structlog
 from egress.errors import EgressError
 from egress.rules.decide.policy import SecretSpec
 from egress.secrets import Redactor, unresolvable_secrets
-from egress.secrets.cache_entry import CacheEntry
 from egress.secrets.child_environment import ChildEnvironment
 from egress.secrets.command import CommandSecretSource
 from egress.secrets.command_process import CommandProcess
 from egress.secrets.file import FileSecretSource
 from egress.secrets.needle_cache import NeedleCache
 from egress.secrets.source import SourceFactory, VariableSecretSource
-from egress.secrets.source_value import SourceValue
+from egress.secrets.source_value import CacheEntry, SourceValue
 from egress.secrets.value_history import KnownValue, ValueHistory
 from tests.unit.secrets.secret_samples import (
     OTHER,

@@ -112,7 +112,7 @@ def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision
     # An allow that needs a secret outside its binding is denied here, before the secret is fetched.
     if rules:
         effects = route.effects(rules, policy.limit)
-        denial = secret_denial(policy, effects, head, now)
+        denial = _secret_denial(policy, route, effects, head, now)
         return (
             _denied(route, denial, target)
             if denial is not None
@@ -311,11 +311,17 @@ def deny_readings(path: str) -> tuple[str, ...]:
     return (loose, loose.replace("%2F", "/")) if "%2F" in loose else (loose,)
 
 
-def secret_denial(policy: Policy, effects: Effects, head: Head, now: int) -> Denial | None:
+def _secret_denial(policy: Policy, route: HostRoute, effects: Effects, head: Head, now: int) -> Denial | None:
     """Check the binding again on the concrete destination, although the loader has checked it."""
     for need in effects.needs:
         spec = policy.secrets.get(need.secret)
-        if spec is None or head.scheme != "https" or not spec.is_bound_to(head.host, head.port):
+        if spec is None or head.scheme != "https":
+            return "secret.unbound", None
+        # A route is that of one host under one policy, so its bindings do not change.
+        is_bound = route.bound.get((spec.name, head.port))
+        if is_bound is None:
+            is_bound = route.bound[spec.name, head.port] = spec.is_bound_to(head.host, head.port)
+        if not is_bound:
             return "secret.unbound", None
         if spec.expires is not None and now >= spec.expires:
             return "secret.expired", None

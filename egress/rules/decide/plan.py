@@ -132,6 +132,7 @@ class HostRoute:
         "_methods",
         "_odd_cases",
         "_plans",
+        "bound",
         "deny",
         "encoded_slash",
         "entry",
@@ -153,6 +154,8 @@ class HostRoute:
         self._odd_cases = frozenset(method.upper() for method in self._methods)
         self._plans: dict[str, MethodPlan] = {}
         self._effects: dict[tuple[str, ...], Effects] = {}
+        self.bound: dict[tuple[str, int], bool] = {}
+        """Whether a secret may go to a port of the host, by the name of the secret."""
         # Kept as plain attributes: they are read for every request.
         self.scopes_methods = bool(self._methods)
         self.strict_paths = any(looks_at_paths(predicates) for predicates in rules)

@@ -122,6 +122,10 @@ class ProxyStack:
             self.full.tick()
             self.audit.tick()
 
+    def stop_ticks(self) -> None:
+        """Let time stand still for whatever is done once a second."""
+        self._ticks.cancel()
+
     async def open_transparent(self, host: str, port: int) -> None:
         """Listen there as well, for clients that believe to talk to the upstream itself."""
         sock = listen(host, port)

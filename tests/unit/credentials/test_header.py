@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.credentials.header import write_header
+from egress.credentials.header import is_header_line, write_header
 from egress.credentials.result import CredentialRefusal, HeadEdit
 from egress.types import Headers, InjectHeader
 
@@ -96,3 +96,15 @@ def test_never_writes_a_header_that_frames_or_routes(name: str) -> None:
     refusal = write_header("/", (), InjectHeader("github", name), b"tok3n")
     assert isinstance(refusal, CredentialRefusal)
     assert refusal.code == "internal"
+
+
+@pytest.mark.parametrize("line", ["x", "Bearer x", "a b  c", "!~"])
+def test_a_header_carries_visible_ascii(line: str) -> None:
+    assert is_header_line(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["", " ", " x", "x ", "a\tb", "a\r\nb", "a\nb", "a\x00b", "a\x7fb", "\xe9", "x\n"]
+)
+def test_a_header_carries_nothing_else(line: str) -> None:
+    assert not is_header_line(line)

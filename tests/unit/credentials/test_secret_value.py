@@ -10,7 +10,6 @@ from egress.credentials.secret_value import (
     MAX_SECRET_BYTES,
     has_control_byte,
     is_cookie_value,
-    is_header_line,
     secret_from,
 )
 from egress.errors import SecretValueError
@@ -82,18 +81,6 @@ def test_a_traceback_with_locals_does_not_show_the_value() -> None:
     )
     assert "secret_from" in shown
     assert "hunter2" not in shown
-
-
-@pytest.mark.parametrize("line", ["x", "Bearer x", "a b  c", "!~"])
-def test_a_header_carries_visible_ascii(line: str) -> None:
-    assert is_header_line(line)
-
-
-@pytest.mark.parametrize(
-    "line", ["", " ", " x", "x ", "a\tb", "a\r\nb", "a\nb", "a\x00b", "a\x7fb", "\xe9", "x\n"]
-)
-def test_a_header_carries_nothing_else(line: str) -> None:
-    assert not is_header_line(line)
 
 
 def test_a_cookie_carries_exactly_the_cookie_octets() -> None:

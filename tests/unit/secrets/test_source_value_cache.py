@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.errors import UnreadableError
-from egress.secrets.cache_entry import CacheEntry
-from egress.secrets.source_value import SourceValue, ValueLifetime
+from egress.secrets.source_value import CacheEntry, SourceValue, ValueLifetime
 from tests.unit.secrets.secret_samples import OTHER, TOKEN
 
 
