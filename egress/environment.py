@@ -38,6 +38,12 @@ def state_dir(environ: Mapping[str, str]) -> Path:
     return Path(own) if own else _base(environ, "XDG_STATE_HOME", ".local/state") / "egress"
 
 
+def audit_dir(environ: Mapping[str, str]) -> Path:
+    """Return the folder of the audit log."""
+    own = environ.get("EGRESS_AUDIT_DIR")
+    return Path(own) if own else state_dir(environ) / "audit"
+
+
 def runtime_dir(environ: Mapping[str, str]) -> Path:
     """Return the folder for data that ends with the process: the control socket."""
     own = environ.get("EGRESS_RUNTIME_DIR")

@@ -17,7 +17,7 @@ MOMENT = 1_772_357_400_000_123_000
 INTRODUCTION = """\
 The log has one line of JSON for every exchange, every tunnel, and every connection or DNS name that was
 refused, and one for each event of the proxy itself. Lines are chained: `egress log verify` finds a line
-that was changed, added, moved or deleted.
+that was changed, added, moved or deleted. All runs of a user write one log, at the same time or not.
 
 A line holds names and numbers. It never holds a secret, a body or the value of a header, and of a query only
 the names of its keys, with the values that a rule [keeps](../rules/limits-and-responses.md#recording). A text
@@ -33,6 +33,12 @@ printable ASCII.
 | `anchor` | where the log begins after old files were deleted, and who deleted them |
 | `index.sqlite3` | the index for [reviewing](../guides/review.md), which can be deleted |
 | `in-flight` | the requests under way, for the start after a kill |
+| `chains/0002` and so on | the same files of a further chain, begun when proxies ran at the same time |
+| `chains/register` | the chains, each with the number and MAC of one of its lines |
+
+A chain has one writer at a time. A proxy continues a chain that is free, or begins one when none is. Every
+command reads all chains as one log, merged by time. Chains of versions before 0.3 are in `runs/ID/audit`
+beside this folder, and belong to the log too.
 
 The key is 32 random bytes in a file of its own, outside of this folder and readable for one user. The first
 start creates it. With the key one can write lines that pass for real ones; without it one can only read.
@@ -47,11 +53,12 @@ follow them.
 | --- | --- |
 | `seq` | The number of the line. It grows by one, whatever the clock does; only a `gap` skips numbers. |
 | `time` | When the line was made: UTC, microseconds, by the clock of the machine. |
+| `run` | The id of the run that wrote it. Left out in lines of versions before 0.3. |
 | `event` | The kind of line: one of the sections below. |
 | `mac` | HMAC-SHA256 over the MAC of the line before and the bytes of this line before `,"mac":"`. Last. |
 
-The first line follows 32 zero bytes. The key of the chain is HMAC-SHA256(key file, `egress audit line`), so
-a log can be checked without any code of Egress.
+The first line of a chain follows 32 zero bytes. The key of a chain is HMAC-SHA256(key file, `egress audit
+line`), so a log can be checked without any code of Egress.
 
 All other fields of a kind are always present, in the same order. A value that is not known is `null`, 0 or
 empty. `facts`, and fields that a version after 0.1.0 added, are left out where they are not known.
@@ -100,6 +107,9 @@ PROMISES = """\
 - A change without the key is found, with one exception: a log and a head that were both restored to an
   older state still verify. `egress log verify` prints the newest number and its MAC: kept elsewhere, they
   show such a rollback.
+- A deleted chain is found by the register, a deleted register by `started` lines. A chain that was restored
+  to a state before its last start or end is found by the register, too. A register that was restored
+  together with chains is found if a later start in another chain counted more of them.
 - The holder of the key can delete old files as `egress log prune` does, and name somebody else in the
   anchor. Ship the lines elsewhere where that matters.
 - Between a kill and the next start, the lines of the last write can be removed or spoiled without being

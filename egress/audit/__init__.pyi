@@ -12,6 +12,8 @@ from egress.audit.facts import (
     TunnelFacts,
 )
 from egress.audit.lines import EVENTS
+from egress.audit.log_opening import open_log
+from egress.audit.log_verification import LogVerification, VerifiedChain, verify_log
 from egress.audit.sink import Sink
 from egress.audit.verify import LogFault, Verification
 
@@ -24,9 +26,13 @@ __all__ = [
     "ExchangeFacts",
     "Intent",
     "LogFault",
+    "LogVerification",
     "RefusalFacts",
     "Sink",
     "Ticket",
     "TunnelFacts",
     "Verification",
+    "VerifiedChain",
+    "open_log",
+    "verify_log",
 ]

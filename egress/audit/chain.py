@@ -35,6 +35,7 @@ class Keys:
     line: bytes
     head: bytes
     anchor: bytes
+    register: bytes
 
     @classmethod
     def of(cls, key: bytes) -> Keys:
@@ -48,7 +49,7 @@ class Keys:
         return "Keys(...)"
 
 
-USES = (b"line", b"head", b"anchor")
+USES = (b"line", b"head", b"anchor", b"register")
 
 
 class Chain:

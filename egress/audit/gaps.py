@@ -14,9 +14,11 @@ from typing import Literal
 
 from egress.audit.chain import ParsedLine
 
-GapKind = Literal["killed", "cut", "altered", "foreign", "head"]
+GapKind = Literal["killed", "cut", "altered", "foreign", "head", "register"]
 CLOSING = b"#\n"
 GAP_MARK = b',"event":"gap",'
+MAX_EVENT_OFFSET = 200
+"""Number, time, and a run of 63 characters stand in front of the event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ def killed_gap(missing: tuple[int, int] | None, fragment: bytes) -> Gap:
 def gap_in(line: ParsedLine) -> Gap | None:
     """The gap that an authentic line tells of; None for every other kind of line."""
     # Only the start of the line counts: the event stands there, in front of every value of a sandbox.
-    if GAP_MARK not in line.content[:120]:
+    if GAP_MARK not in line.content[:MAX_EVENT_OFFSET]:
         return None
     found = json.loads(line.content + b"}")
     return Gap(found["kind"], None, found["fragment_bytes"], found["fragment_sha256"] or "")

@@ -27,6 +27,7 @@ import json
 import mmap
 import os
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii
@@ -64,12 +65,13 @@ class LeftoverSlot:
 class InFlight:
     """The mapped file of the one process that writes."""
 
-    __slots__ = ("_free", "_holder", "_map", "_shares", "_words", "slots")
+    __slots__ = ("_free", "_holder", "_map", "_path", "_shares", "_words", "slots")
 
     def __init__(self, directory: Path, slots: int) -> None:
         """Map the file, made or made larger when it has to be. Raises `OSError`."""
+        self._path = directory / IN_FLIGHT
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(directory / IN_FLIGHT, flags, 0o600)
+        descriptor = os.open(self._path, flags, 0o600)
         try:
             # Never smaller than before: what was under way must be found.
             self.slots = max(slots, os.fstat(descriptor).st_size // SLOT - 1)
@@ -145,14 +147,36 @@ class InFlight:
         self._words[counter] = value
 
     def close(self) -> None:
+        """Let go of the file, and shorten it to its counters if nothing is under way."""
+        is_empty = len(self._free) == self.slots
         self._words.release()
         self._map.close()
+        if is_empty:
+            # Finished runs would leave 4 MiB each. A failure costs only the space.
+            with suppress(OSError):
+                _shorten(self._path)
 
     def _read(self, slot: int) -> LeftoverSlot:
         word, at = slot * WORDS, slot * SLOT + TEXT_OFFSET
         line, sent, length, began = self._words[word : word + 4]
         opening = _parsed(bytes(self._map[at : at + min(length, MAX_TEXT_BYTES)]))
         return LeftoverSlot(slot, 0 if line == UNRECORDED else line, opening, began, bool(sent))
+
+
+def is_settled(directory: Path) -> bool:
+    """Return whether the last writer of a chain closed it with nothing under way. Raises `OSError`."""
+    try:
+        return (directory / IN_FLIGHT).stat().st_size <= SLOT
+    except FileNotFoundError:
+        return True
+
+
+def _shorten(path: Path) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.ftruncate(descriptor, SLOT)
+    finally:
+        os.close(descriptor)
 
 
 def _packed(opening: Intent) -> bytes:

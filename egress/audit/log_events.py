@@ -23,7 +23,8 @@ class GapLine(LogLine, tag="gap"):
             "`killed`: the process died within a write, and everything that it had confirmed is there. "
             "This is sound. Every other kind is damage, and `verify` reports it for as long as the file is "
             "kept. `cut`: the end of the log was gone. `altered`: the last line was different. `foreign`: "
-            "there were bytes that no proxy wrote. `head`: the head was missing or damaged.",
+            "there were bytes that no proxy wrote. `head`: the head was missing or damaged. `register`: the "
+            "register of chains was missing or damaged.",
             "killed",
         ),
     ] = ""

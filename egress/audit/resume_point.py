@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from egress.audit import checkpoint, files
 from egress.audit.chain import (
@@ -39,6 +39,17 @@ from egress.audit.chain import (
 from egress.audit.checkpoint import Checkpoint, LogPosition
 from egress.audit.gaps import Fragment, Gap, GapKind, gap_in, killed_gap
 from egress.errors import UnreadableError
+
+
+class OtherKeyError(UnreadableError):
+    """A log was written with another key."""
+
+    @classmethod
+    def of(cls, directory: Path) -> Self:
+        return cls(
+            f"the audit log in {directory} was not written with this key",
+            "give the right key, or move the folder away to start a new log",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +171,7 @@ def _without_head(directory: Path, there: list[int], chain: Chain) -> ResumePoin
         if last is not None:
             fresh = LogPosition(last.seq, there[-1] + 1, 0, last.mac)
             return ResumePoint(fresh, 0, last.seq + 1, Gap("head"))
-    raise UnreadableError(
-        f"the audit log in {directory} was not written with this key",
-        "give the right key, or move the folder away to start a new log",
-    )
+    raise OtherKeyError.of(directory)
 
 
 def _last_authentic(file: BinaryIO, chain: Chain) -> ParsedLine | None:

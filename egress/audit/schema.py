@@ -305,6 +305,10 @@ class Started(LogLine, tag="started"):
     version: Annotated[Reason | None, about("The version of Egress.", "0.1.0")] = None
     policy: PolicyInForce = None
     files: RuleFiles = None
+    chains: Annotated[
+        Count | UnsetType,
+        about("How many chains the log had; a register with fewer is found. Since version 0.3.", 1),
+    ] = UNSET
 
 
 class Stopped(LogLine, tag="stopped"):

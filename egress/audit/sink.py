@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from egress.audit import files, lines
 from egress.audit.chain import Keys
@@ -34,7 +34,7 @@ from egress.audit.facts import (
 )
 from egress.audit.files import Pruning
 from egress.audit.flood_limit import DailyQuota, RefusalCounter
-from egress.audit.gaps import Gap
+from egress.audit.gaps import Gap, GapKind
 from egress.audit.inflight import DROPPED, FOLDED, LOOSE, UNRECORDED, InFlight
 from egress.audit.recorded_pruning import PendingPrunings
 from egress.audit.resume_point import ResumePoint, find_resume_point
@@ -49,6 +49,21 @@ if TYPE_CHECKING:
 
 DAY = 86_400 * 1_000_000_000
 MEBIBYTE = 1024 * 1024
+
+
+class SinkOptions(TypedDict, total=False):
+    """How a chain is kept."""
+
+    in_flight: int
+    """How many exchanges may be under way at once; 4096 by default."""
+    rotate_at: int
+    """Bytes after which a further file is begun; 64 MiB by default."""
+    keep: int
+    """How many files are kept, the newest one included; 0, the default, for all."""
+    quota: int
+    """Bytes that each sandbox may write in a UTC day; 0, the default, for no bound."""
+    on_full: OnFull
+    """Whether sandboxes are stopped when the disk is full (the default), or lines are dropped and counted."""
 
 
 class Sink:
@@ -77,6 +92,10 @@ class Sink:
         """What the names that sandboxes ask for go through before they are written; whoever knows sets it."""
         self.is_damaged = False
         """The start found more amiss than what a kill leaves behind."""
+        self.chains = 1
+        """How many chains the log had at the start; whoever opens one of several chains sets it."""
+        self.on_closed: OnClosed = forget_end
+        """What the end of the chain is told to."""
 
     @classmethod
     def open(
@@ -85,28 +104,27 @@ class Sink:
         key: bytes,
         *,
         clock: AuditClock,
-        in_flight: int = 4096,
-        rotate_at: int = 64 * MEBIBYTE,
-        keep: int = 0,
-        quota: int = 0,
-        on_full: OnFull = "stop",
+        run: str = "",
+        lock: int | None = None,
+        **options: Unpack[SinkOptions],
     ) -> Self:
-        """Become the writer of the log in this folder, and record what a process before this one left.
+        """Become the writer of the chain in this folder, and record what a process before this one left.
 
         Args:
             directory: made when it is missing; at most one process writes to it.
             key: 32 bytes, as `key.read_or_create` gives them.
             clock: stamps and seconds come from it.
-            in_flight: how many exchanges may be under way at once.
-            rotate_at: bytes after which a further file is begun.
-            keep: how many files are kept, the newest one included; 0 for all.
-            quota: bytes that each sandbox may write in a UTC day; 0 for no bound.
-            on_full: whether sandboxes are stopped when the disk is full, or lines are dropped and counted.
+            run: the id of the run, which every line names: letters, digits and dashes.
+            lock: the writer lock of the folder, which the sink keeps; taken here where it is None.
+            options: how the chain is kept.
 
         Raises `UnreadableError` when there is another writer, the key is wrong or the folder cannot be used.
         """
         try:
-            return cls._open(directory, key, clock, in_flight, WriterOptions(rotate_at, keep, on_full), quota)
+            if lock is None:
+                directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+                lock = files.lock(directory)
+            return cls._open(directory, key, clock, run, lock, options)
         except OSError as error:
             raise UnreadableError(
                 f"the audit log in {directory} cannot be opened: {reason_of(error)}",
@@ -116,20 +134,25 @@ class Sink:
 
     @classmethod
     def _open(
-        cls, directory: Path, key: bytes, clock: AuditClock, slots: int, options: WriterOptions, quota: int
+        cls, directory: Path, key: bytes, clock: AuditClock, run: str, lock: int, options: SinkOptions
     ) -> Self:
-        keys = Keys.of(key)
-        directory.mkdir(mode=0o750, parents=True, exist_ok=True)
-        lock = files.lock(directory)
         try:
+            keys = Keys.of(key)
             found = find_resume_point(directory, keys)
-            in_flight = InFlight(directory, slots)
-            writer = Writer(directory, keys, found, in_flight, options, clock)
+            in_flight = InFlight(directory, options.get("in_flight", 4096))
+            kept = WriterOptions(
+                options.get("rotate_at", 64 * MEBIBYTE),
+                options.get("keep", 0),
+                options.get("on_full", "stop"),
+            )
+            writer = Writer(directory, keys, found, in_flight, kept, clock, run)
         except BaseException:
             os.close(lock)
             raise
         _report(found, in_flight, writer, TimestampFormatter(clock))
-        sink = cls(lock, in_flight, writer, PendingPrunings(directory, keys.anchor), clock, quota)
+        sink = cls(
+            lock, in_flight, writer, PendingPrunings(directory, keys.anchor), clock, options.get("quota", 0)
+        )
         sink.is_damaged = found.gap is not None and found.gap.kind != "killed"
         sink._tell_prunings()
         return sink
@@ -153,6 +176,11 @@ class Sink:
     def newest(self) -> int:
         """The number of the newest line."""
         return self._writer.newest
+
+    @property
+    def newest_mac(self) -> bytes:
+        """The MAC of that line."""
+        return self._writer.mac
 
     @property
     def tally(self) -> AuditCounts:
@@ -220,6 +248,11 @@ class Sink:
             shown = redact_fields(value, self.hide, value.identity.sandbox, "host", "sni")
             self._put(lines.refusal(shown), value.identity.sandbox, NO_SLOT)
 
+    def gap(self, kind: GapKind) -> None:
+        """Record damage beside the lines of this chain, for as long as its file is kept."""
+        self.is_damaged = True
+        self._writer.add(lines.gap(kind, None, 0, (0, ""), self._writer.mac.hex()))
+
     def event(self, kind: str, /, **facts: str | int | None) -> None:
         """Record something that happened to the proxy. Raises `ValueError` for one that `EVENTS` has not."""
         self._writer.add(lines.event(kind, facts))
@@ -236,12 +269,21 @@ class Sink:
         self._writer.flush()
         self._tell_prunings()
 
+    def begin_file(self) -> None:
+        """Go on in a further file of the chain."""
+        self._writer.begin_file()
+
     def close(self) -> None:
         """Write all there is and let go of the log; the last event is the caller's to write."""
         self._fold(float("inf"))
         self._writer.close()
         self._in_flight.close()
-        os.close(self._lock)
+        try:
+            # With the lock still held: the next writer of the chain would tell a later end before us.
+            if self._writer.trouble is None:
+                self.on_closed(self.newest, self.newest_mac)
+        finally:
+            os.close(self._lock)
 
     # Inside -------------------------------------------------------------------------------------
 
@@ -329,6 +371,14 @@ def _report_gap(found: ResumePoint, in_flight: InFlight, writer: Writer) -> None
         body = lines.gap(gap.kind, gap.missing, refusals, (gap.size, gap.digest), found.end.mac.hex())
         writer.add(body, stands_for=max(refusals, 1))
     in_flight.set_count(FOLDED, 0)
+
+
+OnClosed = Callable[[int, bytes], None]
+"""Number and MAC of the newest line."""
+
+
+def forget_end(_seq: int, _mac: bytes) -> None:
+    """Do nothing."""
 
 
 # Redaction of names that a sandbox asked for: a name can carry text that must not be read in a log.

@@ -13,19 +13,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from egress.audit import checkpoint, files
+from egress.audit import checkpoint, files, started_lines
 from egress.audit.chain import TAIL, ZERO_MAC, Chain, Keys, ParsedLine, is_authentic, mac_in, parse_line
 from egress.audit.checkpoint import Checkpoint
 from egress.audit.files import Pruning
 from egress.audit.gaps import Fragment, Gap, gap_in
 from egress.audit.quick_verify import BatchVerifier, is_plain, read_batches, split_lines
+from egress.audit.register import RegisteredLine
 from egress.audit.resume_point import previous_mac_in
 from egress.audit.verified_extent import ExtentDigest, VerifiedExtent
 from egress.errors import UnreadableError, reason_of
 
-FaultKind = Literal["altered", "missing", "cut", "foreign", "file", "head", "anchor", "gap"]
+FaultKind = Literal[
+    "altered", "missing", "cut", "foreign", "file", "head", "anchor", "gap", "chain", "register"
+]
 
 MAX_FAULTS = 1000
 """So many are told one by one: whoever can write to the folder can make any number of them."""
@@ -38,6 +41,8 @@ HINTS: dict[FaultKind, str] = {
     "file": "bring the file back; to keep fewer files use the setting of the proxy, which moves the anchor",
     "head": "without it a cut tail is not seen; the next start makes a new one and records that",
     "anchor": "without it nobody knows where the log begins; bring it back from a copy",
+    "chain": "bring its folder back from a copy; a chain is pruned, and never deleted as a whole",
+    "register": "without it a deleted chain is not seen; the next start makes a new one and records that",
     "gap": "find out what happened before that start; this stays a fault as long as the file is kept",
 }
 GAP_MESSAGES = {
@@ -45,7 +50,16 @@ GAP_MESSAGES = {
     "altered": "the start that wrote this found the end of the log changed",
     "foreign": "the start that wrote this found bytes behind the log that no proxy wrote",
     "head": "the start that wrote this found the head missing or damaged",
+    "register": "the start that wrote this found the register of chains missing or damaged",
 }
+
+
+class NoLogError(UnreadableError):
+    """A folder holds no log."""
+
+    @classmethod
+    def of(cls, directory: Path) -> Self:
+        return cls(f"there is no audit log in {directory}", "name its folder with --dir")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +97,8 @@ class Verification:
     """Lines that were announced and are not there: a process was killed, or is writing just now."""
     pruning: Pruning | None = None
     """Where old files were deleted: who did it last, when, and how far."""
+    chains: int = 0
+    """The most chains that a start in this chain counted."""
     seen: tuple[VerifiedExtent, ...] = ()
     """Every file that was gone over, where that was asked for."""
 
@@ -91,28 +107,31 @@ class Verification:
         return not self.faults
 
 
-def verify(directory: Path, key: bytes, *, keeps_seen: bool = False) -> Verification:
-    """Check the log in a folder. Raises `UnreadableError` when there is none, or for another key.
+def verify(
+    directory: Path, key: bytes, *, keeps_seen: bool = False, registered: RegisteredLine | None = None
+) -> Verification:
+    """Check the chain in a folder. Raises `UnreadableError` when there is none, or for another key.
 
-    `keeps_seen` is for who reads the lines again: it costs a digest of every file.
+    `keeps_seen` is for who reads the lines again: it costs a digest of every file. `registered` is a line
+    that the chain must have, unless it was pruned.
     """
     try:
-        return _verify(directory, Keys.of(key), keeps_seen=keeps_seen)
+        return _verify(directory, Keys.of(key), registered or RegisteredLine(), keeps_seen=keeps_seen)
     except OSError as error:
         raise UnreadableError(
             f"the audit log in {directory} cannot be read: {reason_of(error)}", "name its folder with --dir"
         ) from None
 
 
-def _verify(directory: Path, keys: Keys, *, keeps_seen: bool) -> Verification:
+def _verify(directory: Path, keys: Keys, registered: RegisteredLine, *, keeps_seen: bool) -> Verification:
     # Read before the files: what is written meanwhile can only be more.
     data = checkpoint.read(directory)
     known = checkpoint.decode(data or b"", keys.head)
     there = files.numbers(directory)
     # A folder without a head and without files is a wrong path, and must not pass for a sound, empty log.
     if data is None and not there:
-        raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --dir")
-    walk = _Walk(Chain(keys.line), BatchVerifier(keys.line), known)
+        raise NoLogError.of(directory)
+    walk = _Walk(Chain(keys.line), BatchVerifier(keys.line), known, _points(known, registered))
     first, pruning = _start(walk, directory, keys, there)
     # A crash during a pruning can leave files before the anchor: they are no part of the log any more.
     there = [number for number in there if number >= first]
@@ -130,7 +149,7 @@ def _verify(directory: Path, keys: Keys, *, keeps_seen: bool) -> Verification:
         raise UnreadableError(
             f"the audit log in {directory} was not written with this key", "give the right one with --key"
         )
-    _end(walk, known, directory, keys)
+    _end(walk, known, registered, directory, keys)
     return Verification(
         walk.lines,
         len(there),
@@ -139,8 +158,15 @@ def _verify(directory: Path, keys: Keys, *, keeps_seen: bool) -> Verification:
         walk.mac.hex(),
         walk.unfinished,
         pruning,
+        walk.chains,
         tuple(seen),
     )
+
+
+def _points(known: Checkpoint | None, registered: RegisteredLine) -> dict[int, tuple[bytes, str]]:
+    """Return the lines whose MACs are known from elsewhere, each with the file that knows it."""
+    points = {registered.seq: (registered.mac, "register")} if registered.seq else {}
+    return points | ({known.written.seq: (known.written.mac, "head")} if known else {})
 
 
 def _start(walk: _Walk, directory: Path, keys: Keys, there: list[int]) -> tuple[int, Pruning | None]:
@@ -158,7 +184,9 @@ def _start(walk: _Walk, directory: Path, keys: Keys, there: list[int]) -> tuple[
     return anchor.file, anchor.pruning
 
 
-def _end(walk: _Walk, known: Checkpoint | None, directory: Path, keys: Keys) -> None:
+def _end(
+    walk: _Walk, known: Checkpoint | None, registered: RegisteredLine, directory: Path, keys: Keys
+) -> None:
     """Compare where the files end with what the head said before, and with what it says now."""
     # The head is read a second time: lines announced since the first reading are a write in progress.
     now = checkpoint.read(directory)
@@ -166,8 +194,9 @@ def _end(walk: _Walk, known: Checkpoint | None, directory: Path, keys: Keys) -> 
     if known is None or later is None:
         text = "the head is missing" if now is None else "the head was changed, or belongs to another log"
         walk.fault(checkpoint.FILE_NAME, 0, "head", text)
-    elif walk.seq < known.written.seq:
-        ends = f"the log ends with number {max(walk.seq, 0)}, but number {known.written.seq} was written"
+    elif walk.seq < max(known.written.seq, registered.seq):
+        newest = max(known.written.seq, registered.seq)
+        ends = f"the log ends with number {max(walk.seq, 0)}, but number {newest} was written"
         walk.fault(walk.name or files.name(1), walk.number, "cut", ends)
     elif walk.seq < later.intended.seq:
         walk.unfinished = later.intended.seq - walk.seq
@@ -182,6 +211,7 @@ class _Walk:
     chain: Chain
     quick: BatchVerifier
     known: Checkpoint | None
+    points: dict[int, tuple[bytes, str]]
     mac: bytes = ZERO_MAC
     seq: int = 0
     """-1 where the log begins behind deleted files."""
@@ -200,6 +230,7 @@ class _Walk:
     broken: bool = False
     """A fault that covers the jump to the next authentic line was told already."""
     unfinished: int = 0
+    chains: int = 0
     is_open: bool = False
     """The file ends in the middle of a line."""
     name: str = ""
@@ -226,8 +257,8 @@ class _Walk:
             return False
         texts = data[:-1].split(b"\n")
         last = parse_line(texts[-1])
-        # The line that the head knows is looked at by itself.
-        if last is None or (self.known and last.seq >= self.known.written.seq > self.seq):
+        # A line that the head or the register knows is looked at by itself.
+        if last is None or any(last.seq >= seq > self.seq for seq in self.points):
             return False
         mac = self.quick.last_mac(self.mac, texts)
         if mac is None:
@@ -235,6 +266,7 @@ class _Walk:
         self.number += len(texts)
         self.lines += len(texts)
         self.mac, self.seq = mac, last.seq
+        self.chains = max([self.chains, *started_lines.counts_in(data)])
         return True
 
     def missing(self, first: int, end: int) -> None:
@@ -320,8 +352,10 @@ class _Walk:
         self.settle()
         self.broken = False
         self.mac, self.seq, self.lines = line.mac, line.seq, self.lines + 1
-        if self.known and line.seq == self.known.written.seq and line.mac != self.known.written.mac:
-            self.fault(self.name, self.number, "altered", "this is not the line that the head knows")
+        self.chains = max([self.chains, *started_lines.counts_in(line.content)])
+        expected, source = self.points.get(line.seq, (line.mac, ""))
+        if line.mac != expected:
+            self.fault(self.name, self.number, "altered", f"this is not the line that the {source} knows")
 
     def _gap(self, gap: Gap, *, is_next: bool) -> None:
         if gap.kind != "killed":

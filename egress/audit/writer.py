@@ -74,14 +74,17 @@ class Writer:
         in_flight: InFlight,
         options: WriterOptions,
         clock: AuditClock,
+        run: str = "",
     ) -> None:
-        """Go on where the last process ended. Raises `OSError`."""
+        """Go on where the last process ended; every line names the run. Raises `OSError`."""
         self._directory = directory
         self._keys = keys
         self._options = options
         self._clock = clock
         self._stamps = TimestampFormatter(clock)
         self._in_flight = in_flight
+        # Beside the number and the time: these three are the same for every kind of line.
+        self._run = f'"run":"{run}",' if run else ""
         self._chain = Chain(keys.line, found.next_seq - 1, found.end.mac)
         self._file = found.end.file
         self._offset = found.offset
@@ -112,7 +115,7 @@ class Writer:
         if self.trouble is not None and not self._has_room():
             self._drop(slot)
             return 0
-        line = self._chain.seal(self._stamps.now(), body)
+        line = self._chain.seal(self._stamps.now(), self._run + body)
         if slot:
             self._in_flight.mark(slot, self._chain.seq)
         else:
@@ -129,6 +132,11 @@ class Writer:
     def newest(self) -> int:
         """The number of the newest line, written or waiting."""
         return self._chain.seq
+
+    @property
+    def mac(self) -> bytes:
+        """The MAC of that line."""
+        return self._chain.mac
 
     def close_off(self) -> None:
         """End a line that was cut short, so that the next one begins at the start of a line."""
@@ -254,6 +262,12 @@ class Writer:
             self._in_flight.set_count(DROPPED, 0)
 
     # Rotation -----------------------------------------------------------------------------------
+
+    def begin_file(self) -> None:
+        """Go on in a further file, so that this one can be deleted. A full disk is not an error here."""
+        self.flush()
+        if self.trouble is None:
+            self._rotate()
 
     def _rotate(self) -> None:
         """Go on in the next file; a failure leaves everything as it is until the next flush."""

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from egress.audit import files, key
+from egress.audit import files, key, verify_log
 from egress.audit.chain import Keys
+from egress.audit.chain_folders import chain_folders
 from egress.audit.resume_point import ResumePoint, find_resume_point
-from egress.audit.verify import HINTS, verify
+from egress.audit.verify import HINTS
 from egress.doctor.diagnosis import Diagnosis, counted, fault, from_error, note, ok, warning
 from egress.doctor.file_modes import may_write
 from egress.doctor.proxy_setup import ProxySetup
@@ -79,7 +80,7 @@ def _room(there: Path) -> Diagnosis:
 def _log(setup: ProxySetup, folder: Path) -> Iterator[Diagnosis]:
     values = setup.values
     place = values.audit_key or values.state_dir / "audit.key"
-    there = files.numbers(folder) if folder.is_dir() else []
+    there = _files(folder)
     if not place.exists():
         yield _keyless(place, folder) if there else note("log", "no log yet")
         return
@@ -88,7 +89,7 @@ def _log(setup: ProxySetup, folder: Path) -> Iterator[Diagnosis]:
         known = key.read_or_create(place, folder)
         yield ok("key", f"{place} is readable only by you")
         if there:
-            yield _chain(folder, known, sum(files.size(folder, number) for number in there))
+            yield _chains(folder, known, sum(path.stat().st_size for path in there))
         else:
             yield note("log", "the log is empty")
     except EgressError as error:
@@ -103,21 +104,35 @@ def _keyless(place: Path, folder: Path) -> Diagnosis:
     )
 
 
-def _chain(folder: Path, known: bytes, size: int) -> Diagnosis:
+def _files(folder: Path) -> list[Path]:
+    """Return the files of all chains."""
+    chains = [chain.path for chain in chain_folders(folder) if chain.path.is_dir()]
+    return [path / files.name(number) for path in chains for number in files.numbers(path)]
+
+
+def _chains(folder: Path, known: bytes, size: int) -> Diagnosis:
     if size <= MAX_FULL_CHECK_BYTES:
-        found = verify(folder, known)
+        found = verify_log(folder, known)
         if found.faults:
             first = found.faults[0]
             more = f" (and {len(found.faults) - 1} more)" if len(found.faults) > 1 else ""
             return fault("log", f"{first}{more}", first.hint)
-        return ok("log", f"{counted(found.lines, 'line')}, verified; the newest is number {found.newest}")
-    end = _settled(folder, Keys.of(known))
-    # A killed process leaves an unfinished line: harmless, the next start handles it.
-    if end.gap is not None and end.gap.kind != "killed":
-        return fault("log", f"its end failed verification ({end.gap.kind})", HINTS["altered"])
-    return ok(
-        "log", f"its end is verified; the newest line is number {end.end.seq}; `egress log verify` checks all"
-    )
+        newest = _newest([chain.found.newest for chain in found.chains])
+        return ok("log", f"{counted(found.lines, 'line')}, verified; {newest}")
+    ends = []
+    for chain in chain_folders(folder):
+        end = _settled(chain.path, Keys.of(known)) if chain.path.is_dir() else None
+        # A killed process leaves an unfinished line: harmless, the next start handles it.
+        if end is not None and end.gap is not None and end.gap.kind != "killed":
+            return fault("log", f"its end failed verification ({end.gap.kind})", HINTS["altered"])
+        ends += [] if end is None else [end.end.seq]
+    return ok("log", f"its end is verified; {_newest(ends)}; `egress log verify` checks all")
+
+
+def _newest(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return f"the newest line is number {numbers[0]}"
+    return f"it has {counted(len(numbers), 'chain')}"
 
 
 def _settled(folder: Path, keys: Keys) -> ResumePoint:

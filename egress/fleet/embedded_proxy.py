@@ -34,7 +34,7 @@ _LISTENER_VARIABLES: Final = frozenset(
     {
         *("EGRESS_LISTEN", "EGRESS_TRANSPARENT", "EGRESS_DNS", "EGRESS_DNS_ANSWER", "EGRESS_NETWORK"),
         *("EGRESS_PASSWORD_FILE", "EGRESS_SANDBOX", "EGRESS_PROFILE", "EGRESS_HANDOVER", "EGRESS_RULES"),
-        *("EGRESS_RUNTIME", "EGRESS_RUNTIME_DIR", "EGRESS_DRAIN", "EGRESS_AUDIT_DIR"),
+        *("EGRESS_RUNTIME", "EGRESS_RUNTIME_DIR", "EGRESS_DRAIN", "EGRESS_RUN_ID"),
     }
 )
 """Variables that configure a listener of the proxy, and variables that this module replaces by options."""
@@ -49,19 +49,20 @@ class EmbeddedProxy:
         environ: Mapping[str, str],
         *,
         rules: Sequence[Path] = (),
-        audit: Path | None = None,
+        run: str = "",
         options: Sequence[str] = (),
         held: bool = False,
     ) -> None:
         """Start the proxy, and return when it serves. Raises `ProxyFailedError` with its output otherwise.
 
-        `folder` holds its sockets and its log; it belongs to this user and to this proxy alone. A proxy that
-        is `held` only loads until `release`, and leaves no trace if it is closed before.
+        `folder` holds its sockets and its log; it belongs to this user and to this proxy alone. `run` is the
+        id that lines of the audit log name, also those of a proxy that takes the place of one that ended. A
+        proxy that is `held` only loads until `release`, and leaves no trace if it is closed before.
         """
         self.folder = folder
         self.log = folder / LOG_NAME
         self._environ = {name: value for name, value in environ.items() if name not in _LISTENER_VARIABLES}
-        self._words = _proxy_command(folder, rules or _rules_of(environ), audit, options)
+        self._words = _proxy_command(folder, rules or _rules_of(environ), run, options)
         self._closing = threading.Event()
         self._released = threading.Event()
         self._started = threading.Event()
@@ -163,20 +164,18 @@ class EmbeddedProxy:
         return process
 
 
-def _proxy_command(
-    folder: Path, rules: Sequence[Path | str], audit: Path | None, options: Sequence[str]
-) -> list[str]:
+def _proxy_command(folder: Path, rules: Sequence[Path | str], run: str, options: Sequence[str]) -> list[str]:
     # -P and -I keep modules in the working directory from being imported: a sandbox may have written them.
     own = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())]
     serve = [sys.executable, "-P", "-m", "egress", "serve", "--held", "--listen", "none", "--handover"]
     named = [word for path in rules for word in ("--rules", str(path))]
-    placed = [] if audit is None else ["--audit-dir", str(audit)]
+    told = ["--run-id", run] if run else []
     return [
         *own,
         *serve,
         *("--sandbox", SANDBOX_NAME, "--runtime-dir", str(folder), "--drain", _DRAIN_TIMEOUT),
         *named,
-        *placed,
+        *told,
         *options,
     ]
 

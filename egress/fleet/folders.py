@@ -91,19 +91,3 @@ def _make_private(above: Path) -> tuple[Path, int]:
         except OSError:
             os.close(lock)
             shutil.rmtree(hidden, ignore_errors=True)
-
-
-def is_log_free(audit: Path) -> bool:
-    """Return whether no proxy writes to this log just now."""
-    try:
-        folder = os.open(audit, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        # The log does not exist yet, or the proxy will report what is wrong with it.
-        return True
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(folder)
-    return True

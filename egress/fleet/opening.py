@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from egress.fleet.fleet import Fleet
     from egress.runtime.provisioning import StandIns
 
-_AUDIT_FOLDER: Final = "audit"
-_RUNS_FOLDER: Final = "runs"
+_RUN_VARIABLE: Final = "EGRESS_RUN_ID"
 
 
 @contextmanager
@@ -128,11 +127,12 @@ def open_embedded(
     loads, and before the proxy opens anything.
     """
     state = environment.state_dir(environ)
-    audit = audit_folder(state, environ)
+    audit = environment.audit_dir(environ)
+    run = environ.get(_RUN_VARIABLE) or secrets.token_hex(4)
     with ExitStack() as parts:
         private = parts.enter_context(folders.private_folder(folder))
         # Both take most of a second to load, so they load side by side.
-        proxy = EmbeddedProxy(private, environ, rules=rules, audit=audit, options=options, held=True)
+        proxy = EmbeddedProxy(private, environ, rules=rules, run=run, options=options, held=True)
         parts.callback(proxy.close)
         from egress.ca.bundle import public_roots  # noqa: PLC0415
         from egress.fleet.env_policy import EnvironmentPolicy  # noqa: PLC0415
@@ -156,7 +156,7 @@ def open_embedded(
         made, about = open_runtime(choice, parameters)
         # A runtime that has asked the proxy for nothing yet does not hold it back any longer.
         proxy.release()
-        about = replace(about, audit=audit, runtime_dir=private)
+        about = replace(about, audit=audit, run=run, runtime_dir=private)
         # Of the environment that the proxy was started with: its secrets are read from there.
         environment_policy = EnvironmentPolicy.for_proxy(private, environ)
         mount_policy = MountPolicy.for_proxy(private, environ)
@@ -191,12 +191,3 @@ def _own_files(environ: Mapping[str, str], options: Sequence[str]) -> Iterator[P
                 yield Path(after)
             elif word.startswith(f"{flag}="):
                 yield Path(word.removeprefix(f"{flag}="))
-
-
-def audit_folder(state: Path, environ: Mapping[str, str]) -> Path:
-    """The folder of the audit log: the usual one, or a new one while another proxy writes there."""
-    own = environ.get("EGRESS_AUDIT_DIR")
-    usual = Path(own) if own else state / _AUDIT_FOLDER
-    return (
-        usual if folders.is_log_free(usual) else state / _RUNS_FOLDER / secrets.token_hex(4) / _AUDIT_FOLDER
-    )

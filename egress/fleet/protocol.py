@@ -27,6 +27,8 @@ class FleetInfo:
     """Gaps in the isolation of its sandboxes."""
     audit: Path | None = None
     """The folder of the audit log."""
+    run: str = ""
+    """The id of this run in the audit log; empty if it is not known."""
     runtime_dir: Path | None = None
     """The folder of the proxy's sockets."""
     engine: Path | None = None

@@ -11,6 +11,7 @@ import base64
 import binascii
 import difflib
 import re
+import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -129,9 +130,8 @@ def _override(value: object) -> object:
     try:
         return AddressOverride(canonical_wire_host(name), ip_address(address))
     except (HostError, ValueError):
-        raise _wrong(
-            "expected NAME=ADDRESS", "write it like api.example.com=192.0.2.1; separate several with commas"
-        ) from None
+        hint = "write it like api.example.com=192.0.2.1; separate several with commas"
+        raise _wrong("expected NAME=ADDRESS", hint) from None
 
 
 def _pin(value: object) -> object:
@@ -144,10 +144,8 @@ def _pin(value: object) -> object:
             return HostPin(host if is_address(host) else canonical_wire_host(host), key)
     except (HostError, ValueError, binascii.Error):
         pass
-    raise _wrong(
-        "this is not a host and the pin of a key",
-        "write it like api.example.com=sha256/ and 44 characters; separate several with commas",
-    )
+    hint = "write it like api.example.com=sha256/ and 44 characters; separate several with commas"
+    raise _wrong("this is not a host and the pin of a key", hint)
 
 
 def _address(value: object) -> object:
@@ -162,9 +160,8 @@ def _address(value: object) -> object:
 def _ipv4(value: object) -> object:
     found = _address(value)
     if isinstance(found, IPv6Address):
-        raise _wrong(
-            "this is not an IPv4 address", "write it like 10.0.0.2; names are answered with IPv4 only"
-        )
+        hint = "write it like 10.0.0.2; names are answered with IPv4 only"
+        raise _wrong("this is not an IPv4 address", hint)
     return found
 
 
@@ -307,6 +304,9 @@ class Settings(BaseSettings):
     audit_key: Annotated[Path | None, SettingDisplay("FILE", "`audit.key` in `--state-dir`")] = Field(
         default=None, description="A key that signs the audit log."
     )
+    run_id: Annotated[str, AfterValidator(_plain), SettingDisplay("ID", "8 random hex digits")] = Field(
+        default_factory=lambda: secrets.token_hex(4), description="How every line of the log names this run."
+    )
     audit_rotate: Size = Field(default=64 * 1024**2, description="Begin a new file of the log at this size.")
     audit_keep: Annotated[int, Field(ge=0, le=1_000_000), SettingDisplay("NUMBER")] = Field(
         default=0, description="How many files of the log are kept; 0 for all."
@@ -381,9 +381,8 @@ class Settings(BaseSettings):
                 )
         opened = [f"--{name}" for name in ("transparent", "dns") if getattr(self, name)]
         if not self.listen and opened:
-            raise _wrong(
-                f"{opened[0]} belongs to a listener, and there is none", "name an address with --listen"
-            )
+            message = f"{opened[0]} belongs to a listener, and there is none"
+            raise _wrong(message, "name an address with --listen")
         if not self.listen and not self.handover:
             raise _wrong(
                 "no address to listen on",

@@ -24,7 +24,9 @@ from typing import IO
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from egress.audit import Verification, files
+from egress.audit import LogVerification, Verification, files
+from egress.audit.chain import ZERO_MAC
+from egress.audit.chain_folders import FIRST_PLACE
 from egress.audit.clock import format_timestamp
 from egress.audit.verified_extent import ExtentDigest, VerifiedExtent
 from egress.errors import UnreadableError, reason_of
@@ -64,7 +66,7 @@ class BundleRequest:
     """The contents of a bundle to write."""
 
     filters: Filters
-    verified: Verification
+    verified: LogVerification
     """Verification of the log with `keeps_seen`."""
     rules: Sequence[BundledRuleFile] = ()
     policy: str = ""
@@ -72,8 +74,8 @@ class BundleRequest:
     now: int = 0
 
 
-def make(target: Path, log: Path, order: BundleRequest, key: Ed25519PrivateKey) -> BundleResult:
-    """Write a bundle of the log in the folder `log`.
+def make(target: Path, order: BundleRequest, key: Ed25519PrivateKey) -> BundleResult:
+    """Write a bundle of a log that was verified.
 
     The lines are selected without the index: it has no MAC, so a forged index could hide lines unnoticed.
 
@@ -90,7 +92,7 @@ def make(target: Path, log: Path, order: BundleRequest, key: Ed25519PrivateKey) 
         descriptor = os.open(fresh, flags, 0o600)
         try:
             with os.fdopen(descriptor, "w+b") as file:
-                made = _Bundle(file, log, order).write(key)
+                made = _Bundle(file, order).write(key)
             fresh.rename(target)
         except BaseException:
             fresh.unlink(missing_ok=True)
@@ -102,9 +104,8 @@ def make(target: Path, log: Path, order: BundleRequest, key: Ed25519PrivateKey) 
 
 
 class _Bundle:
-    def __init__(self, file: IO[bytes], log: Path, order: BundleRequest) -> None:
+    def __init__(self, file: IO[bytes], order: BundleRequest) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6)
-        self._log = log
         self._order = order
         self._members: dict[str, dict[str, object]] = {}
         self._tree = MerkleTree()
@@ -143,20 +144,26 @@ class _Bundle:
 
     def _lines(self) -> Iterator[bytes]:
         """Yield the selected lines, and add every line to the tree."""
-        verified = self._order.verified
-        if len(verified.seen) != verified.files:
-            raise ValueError("a bundle needs a log verified with `keeps_seen`")
-        for seen in verified.seen:
-            for at, digest, line in leaves(self._log, seen):
-                entry = _read(line, seen.number, at)
-                is_shown = entry is not None and self._order.filters.admits(entry)
-                if entry is not None and is_shown:
-                    self._summary.add(entry)
-                    yield line + b"\n"
-                self._tree.add(digest, is_shown=is_shown)
+        # Chain after chain: the order of the leaves must not depend on clocks.
+        for chain in self._order.verified.chains:
+            if len(chain.found.seen) != chain.found.files:
+                raise ValueError("a bundle needs a log verified with `keeps_seen`")
+            for seen in chain.found.seen:
+                yield from self._lines_of(leaves(chain.folder.path, seen), seen.number)
+
+    def _lines_of(self, found: Iterator[tuple[int, bytes, bytes]], number: int) -> Iterator[bytes]:
+        """Yield the selected lines of a file."""
+        for at, digest, line in found:
+            entry = _read(line, number, at)
+            is_shown = entry is not None and self._order.filters.admits(entry)
+            if entry is not None and is_shown:
+                self._summary.add(entry)
+                yield line + b"\n"
+            self._tree.add(digest, is_shown=is_shown)
 
     def _statement(self, root: str, fingerprint: str) -> dict[str, object]:
         order, verified = self._order, self._order.verified
+        chains = {chain.place: _chain(chain.found) for chain in verified.chains}
         return {
             "format": FORMAT,
             "made": format_moment(order.now),
@@ -166,11 +173,11 @@ class _Bundle:
                 "root": root,
                 "sound": verified.is_sound,
                 "lines": verified.lines,
-                "newest": verified.newest,
-                "mac": verified.mac,
+                # Those of the first chain stand here too, where version 1 of the format has them.
+                **chains.get(FIRST_PLACE, _NO_CHAIN),
+                "chains": chains,
                 # 1000 faults describe any damage; the limit bounds the statement.
                 "faults": [f"{fault}" for fault in verified.faults[:1000]],
-                "pruned": _pruned(verified),
             },
             "taken": {"lines": self._summary.lines, "filters": order.filters.asked()},
             "policies": self._policies(),
@@ -187,10 +194,14 @@ class _Bundle:
         }
 
 
-def _pruned(verified: Verification) -> Mapping[str, object] | None:
-    """Describe the pruning before the first line."""
-    found = verified.pruning
-    return None if found is None else {**asdict(found), "at": format_timestamp(found.at)}
+def _chain(found: Verification) -> Mapping[str, object]:
+    """Describe where a chain ends, and the pruning before its first line."""
+    pruning = found.pruning
+    pruned = None if pruning is None else {**asdict(pruning), "at": format_timestamp(pruning.at)}
+    return {"newest": found.newest, "mac": found.mac, "pruned": pruned}
+
+
+_NO_CHAIN: Mapping[str, object] = {"newest": 0, "mac": ZERO_MAC.hex(), "pruned": None}
 
 
 class _Summary:
@@ -207,8 +218,9 @@ class _Summary:
 
     def add(self, entry: LogEntry) -> None:
         self.lines += 1
-        self._first = self._first or entry.time
-        self._last = entry.time
+        # Compared, since the lines of a further chain begin anew in time.
+        self._first = min(self._first or entry.time, entry.time)
+        self._last = max(self._last, entry.time)
         self._bytes[0] += entry.number("bytes_up")
         self._bytes[1] += entry.number("bytes_down")
         if policy := entry.text("policy"):

@@ -1,24 +1,28 @@
 """Follow a growing log: the last lines, then every new line, across rotation and without an index.
 
-A line is returned once its line end is written. When a later file exists, the rest of the current file is
-read first. A file that became shorter was replaced, and is read again from near its new end.
+A line is returned once its line end is written. When a later file of its chain exists, the rest of the
+current file is read first. A file that became shorter was replaced, and is read again from near its new end.
+Lines of several chains are merged by time, as far as they were read together.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from heapq import merge
 from pathlib import Path
 
 from egress.audit import files
 from egress.audit.chain import MAX_LINE_BYTES
-from egress.errors import UnreadableError
+from egress.audit.chain_folders import chain_folders
+from egress.audit.verify import NoLogError
 from egress.review.entry import LogEntry, NotALineError, parse
 from egress.review.filters import Filters
 from egress.review.line_reader import pieces
+from egress.review.log_files import LogFiles
 
 MAX_LOOKBACK_BYTES = 8 * 1024 * 1024
-"""Bytes searched for the last lines."""
+"""Bytes of a chain searched for the last lines."""
 
 
 def follow(
@@ -28,18 +32,36 @@ def follow(
 
     Raises `UnreadableError` without a log.
     """
-    there = files.numbers(directory) if directory.is_dir() else []
-    if not there:
-        raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --dir")
-    # The last two files: right after a rotation the newest file may be almost empty.
-    place = _Place(directory, filters, there[-2] if len(there) > 1 else there[-1])
-    yield from deque(place.new(), maxlen=max(last, 0))
+    if not directory.is_dir() or not LogFiles.of(directory):
+        raise NoLogError.of(directory)
+    places = _Places(directory, filters)
+    yield from deque(places.new(), maxlen=max(last, 0))
     while wait is not None and wait():
-        yield from place.new()
+        yield from places.new()
+
+
+class _Places:
+    """The read positions in all chains of a log."""
+
+    def __init__(self, directory: Path, filters: Filters) -> None:
+        self._directory = directory
+        self._filters = filters
+        self._known: dict[Path, _Place] = {}
+
+    def new(self) -> Iterator[LogEntry]:
+        """Yield the matching lines since the last call."""
+        for chain in chain_folders(self._directory):
+            # A chain may begin at any time, when a further proxy starts.
+            if chain.path not in self._known and (there := files.numbers(chain.path)):
+                # The last two files: right after a rotation the newest file may be almost empty.
+                number = there[-2] if len(there) > 1 else there[-1]
+                self._known[chain.path] = _Place(chain.path, self._filters, number)
+        lines = [place.new() for place in self._known.values()]
+        yield from merge(*lines, key=lambda line: line.moment)
 
 
 class _Place:
-    """The read position in a log."""
+    """The read position in a chain."""
 
     def __init__(self, directory: Path, filters: Filters, number: int) -> None:
         self._directory = directory

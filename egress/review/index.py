@@ -19,7 +19,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from egress.audit import files
 from egress.audit.schema import LINE_KINDS
 from egress.errors import UnreadableError
 from egress.review import index_ownership, schema
@@ -29,6 +28,7 @@ from egress.review.filters import Filters
 from egress.review.indexed_line import id_of
 from egress.review.indexer import Indexer, NoRoomError, Progress
 from egress.review.line_fields import FIELDS_BY_NAME, LISTED_FIELDS
+from egress.review.log_files import LogFiles
 from egress.review.schema import StaleIndexError
 from egress.review.search import Cursor, EntryReader, IndexSearch
 from egress.review.stats import Stats, TotalsQuery
@@ -127,13 +127,7 @@ class Index:
         return self.state()
 
     def _look(self) -> None:
-        try:
-            there = files.numbers(self.directory)
-        except OSError as error:
-            message = f"the audit log in {self.directory} cannot be read: {_reason(error)}"
-            raise UnreadableError(message, "name its folder with --dir") from None
-        if not there:
-            raise UnreadableError(f"there is no audit log in {self.directory}", "name its folder with --dir")
+        LogFiles.there(self.directory)
 
     def _await(self) -> None:
         """Wait for an index that another process has only begun to make."""
@@ -197,8 +191,8 @@ class Index:
         done = dict(run("SELECT number, done FROM file"))
         odd = run("SELECT kind, count(*) FROM odd GROUP BY kind ORDER BY kind").fetchall()
         (lines,) = run("SELECT coalesce(sum(lines), 0) FROM block").fetchone()
-        there = files.numbers(self.directory)
-        behind = sum(max(files.size(self.directory, number) - done.get(number, 0), 0) for number in there)
+        there = LogFiles.of(self.directory)
+        behind = sum(max(file.size() - done.get(file.number, 0), 0) for file in there)
         # The beginning of a line that is being written is nothing to be behind with.
         behind = behind if self._trouble else 0
         return IndexState(lines, len(done), tuple(odd), self._unknown(), behind, self._trouble)
@@ -234,15 +228,16 @@ class Index:
     def _query(self, filters: Filters, limit: int, before: Cursor | None) -> ResultPage:
         entries: list[LogEntry] = []
         with EntryReader(self.directory) as reader:
+            search = IndexSearch(self._open(), reader, filters)
+            cursor = before or search.cursor
             # A further line is sought, to learn whether another page follows.
-            for found in IndexSearch(self._open(), reader, filters).entries(before):
+            for found in search.entries(before):
                 if isinstance(found, Cursor):
                     return ResultPage(tuple(entries), found, self.state())
                 if len(entries) == limit:
-                    last = entries[-1] if entries else found
-                    at = last.at if entries else found.at + 1
-                    return ResultPage(tuple(entries), Cursor(last.file, at), self.state())
+                    return ResultPage(tuple(entries), cursor, self.state())
                 entries.append(found)
+                cursor = search.cursor
         return ResultPage(tuple(entries), None, self.state())
 
     def each(self, filters: Filters) -> Iterator[LogEntry]:
@@ -274,7 +269,7 @@ class Index:
             lines = self._with_id(name, column, is_backward=True)
             line = next(filter(wanted, lines), None)
             found += [line] if line is not None else []
-        return max(found, key=lambda line: (line.file, line.at), default=None)
+        return max(found, key=lambda line: (line.moment, line.file, line.at), default=None)
 
     def _with_id(self, wanted: str, name: str, *, is_backward: bool = False) -> Iterator[LogEntry]:
         number = id_of(wanted).to_bytes(4, "little")

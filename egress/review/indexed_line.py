@@ -16,7 +16,7 @@ from zlib import crc32
 import msgspec
 
 from egress.audit.chain import MAX_LINE_BYTES
-from egress.audit.fields import MAX_NUMBER, Injected
+from egress.audit.fields import MAX_NUMBER, Injected, Name
 from egress.audit.schema import ExchangeLine
 from egress.review.entry import VERDICTS, LogEntry, is_stopped, parse, texts_of
 from egress.review.line_fields import INDEXED_FIELDS
@@ -25,11 +25,12 @@ from egress.review.timestamps import InvalidTimeError, read_moment
 
 
 class SealedExchange(ExchangeLine, kw_only=True, forbid_unknown_fields=True, tag="exchange"):
-    """A whole line: an exchange with the number, time and MAC that the chain adds."""
+    """A whole line: an exchange with the number, time, run and MAC that the chain adds."""
 
     seq: Annotated[int, msgspec.Meta(ge=0, lt=MAX_NUMBER)]
     time: str
     mac: str
+    run: Name = ""
 
 
 class IndexedLine(NamedTuple):

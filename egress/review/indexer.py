@@ -20,7 +20,6 @@ from pathlib import Path
 from sys import intern
 from typing import BinaryIO
 
-from egress.audit import files
 from egress.audit.fields import MAX_NUMBER
 from egress.errors import FAILED_CODES
 from egress.review import histogram
@@ -29,6 +28,7 @@ from egress.review.indexed_line import written
 from egress.review.line_fields import TEXT_FIELDS
 from egress.review.line_reader import pieces
 from egress.review.line_shape import APART
+from egress.review.log_files import LogFile, LogFiles
 from egress.review.shape_ids import ShapeIds
 from egress.review.timestamps import DAY, HOUR
 
@@ -95,28 +95,24 @@ class Indexer:
 
     def run(self, progress: Progress | None = None) -> None:
         """Add and take out until the index is up to the lines. Raises `OSError` and `sqlite3.Error`."""
-        there = files.numbers(self._directory)
+        there = LogFiles.of(self._directory)
         before = known(self._connection)
         self._begin()
         try:
             # Deleted files go first, which makes room before anything is added.
-            for number in before.keys() - set(there):
+            for number in before.keys() - {file.number for file in there}:
                 self._take_out(number)
-            left = {number: self._left(number, before.get(number)) for number in there}
+            left = {file.number: _left(file, before.get(file.number)) for file in there}
             done, total = 0, sum(left.values())
-            for number in there:
-                self._file(number, before.get(number), is_newest=number == there[-1])
-                done += left[number]
-                if progress is not None and left[number]:
+            for file in there:
+                self._file(file, before.get(file.number))
+                done += left[file.number]
+                if progress is not None and left[file.number]:
                     progress(done, total)
             self._connection.execute("COMMIT")
         except BaseException:
             self._connection.rollback()
             raise
-
-    def _left(self, number: int, known: IndexedFile | None) -> int:
-        """How many bytes of a file are new."""
-        return max(files.size(self._directory, number) - (known.done if known else 0), 0)
 
     def _begin(self) -> None:
         found = os.statvfs(self._directory)
@@ -132,10 +128,10 @@ class Indexer:
 
     # A file -------------------------------------------------------------------------------------
 
-    def _file(self, number: int, known: IndexedFile | None, *, is_newest: bool) -> None:
-        path = self._directory / files.name(number)
+    def _file(self, log_file: LogFile, known: IndexedFile | None) -> None:
+        number = log_file.number
         try:
-            file = path.open("rb")
+            file = log_file.path.open("rb")
         except FileNotFoundError:
             # Deleted since we looked; the next pass takes it out.
             return
@@ -144,7 +140,7 @@ class Indexer:
             open_at = self._open_block(number)
             if known is not None and known.is_of(file, stat):
                 is_whole = open_at is None and known.done == known.size
-                if known.size == stat.st_size and (is_newest or is_whole):
+                if known.size == stat.st_size and (log_file.is_newest or is_whole):
                     return
                 start = known.done if open_at is None else open_at
                 # The open end is read again: it has grown, or it has become a full block.
@@ -154,31 +150,31 @@ class Indexer:
                 if known is not None:
                     self._take_out(number)
                 start = 0
-            end = self._blocks(file, number, start, is_newest=is_newest)
-            self._end(file, number, end, stat, is_newest=is_newest)
+            end = self._blocks(file, log_file, start)
+            self._end(file, number, end, stat, is_newest=log_file.is_newest)
 
     def _open_block(self, number: int) -> int | None:
         query = "SELECT at FROM block WHERE file = ? AND is_open"
         found = self._connection.execute(query, (number,)).fetchone()
         return None if found is None else int(found[0])
 
-    def _blocks(self, file: BinaryIO, number: int, start: int, *, is_newest: bool) -> int:
+    def _blocks(self, file: BinaryIO, log_file: LogFile, start: int) -> int:
         """Read the blocks from a place on; returns where the lines end."""
         block = Block(start, self._number)
         for piece in pieces(file, start):
             if piece.skipped:
                 # By itself, so that no block is larger than what is read at once.
-                block = self._put(number, block) if block.size else block
+                block = self._put(log_file, block) if block.size else block
                 block.skip(piece.skipped)
-                block = self._put(number, block)
+                block = self._put(log_file, block)
             index = 0
             while index < len(piece.lines):
                 index = block.take(piece.lines, index)
                 if block.is_full:
-                    block = self._put(number, block)
+                    block = self._put(log_file, block)
         end = block.at + block.size
         if block.size:
-            self._put(number, block, is_open=is_newest)
+            self._put(log_file, block, is_open=log_file.is_newest)
         return end
 
     def _end(self, file: BinaryIO, number: int, end: int, stat: os.stat_result, *, is_newest: bool) -> None:
@@ -195,9 +191,9 @@ class Indexer:
 
     # A block ------------------------------------------------------------------------------------
 
-    def _put(self, number: int, block: Block, *, is_open: bool = False) -> Block:
+    def _put(self, log_file: LogFile, block: Block, *, is_open: bool = False) -> Block:
         """Write a block; returns an empty one that begins behind it."""
-        run = self._connection.execute
+        run, number = self._connection.execute, log_file.number
         moments = block.places.moment
         first, last = (min(moments), max(moments)) if moments else (0, 0)
         row = (number, block.at, block.size, block.lines, first, last, is_open, block.shapes)
@@ -220,17 +216,17 @@ class Indexer:
             self._waiting += 1
             if self._waiting >= BLOCKS:
                 self._write_totals(number)
-                self._note(number, block)
+                self._note(log_file, block)
                 self._pause()
         return Block(block.at + block.size, self._number)
 
-    def _note(self, number: int, block: Block) -> None:
+    def _note(self, log_file: LogFile, block: Block) -> None:
         """Note how far a file is read that is not read to its end yet."""
         end = block.at + block.size
-        with (self._directory / files.name(number)).open("rb") as file:
+        with log_file.path.open("rb") as file:
             stat = os.fstat(file.fileno())
             # A size that it never had: the next pass will go on from here.
-            row = (number, end, -1, stat.st_ino, stat.st_mtime_ns, _tail(file, end))
+            row = (log_file.number, end, -1, stat.st_ino, stat.st_mtime_ns, _tail(file, end))
         self._connection.execute("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def _words(self, block: Block) -> str:
@@ -332,6 +328,11 @@ class Indexer:
                 (number,),
             )
         self._connection.execute(f"DELETE FROM block WHERE {where}", (number,))  # noqa: S608
+
+
+def _left(file: LogFile, known: IndexedFile | None) -> int:
+    """How many bytes of a file are new."""
+    return max(file.size() - (known.done if known else 0), 0)
 
 
 def _held(number: int) -> int:

@@ -36,7 +36,9 @@ _USES: Final[dict[str, dict[str, Any]]] = {
 
 
 def _indexed() -> Iterator[LineField]:
+    # The event and the run stand in every line, outside of the schema of its kind.
     yield LineField("event", "event", option="Lines of this kind.", metavar="EVENT")
+    yield LineField("run", "run", option="Of this run.", metavar="ID")
     hints = get_type_hints(ExchangeLine)
     for attribute, use in _USES.items():
         if "index" in use:
@@ -73,7 +75,7 @@ LISTED_FIELDS: Final = tuple(
 """Fields of which the values that occur can be listed."""
 COUNTED_FIELDS: Final = tuple(name for name in TOTALS_FIELDS if not FIELDS_BY_NAME[name].is_number)
 """Fields that commands can count by."""
-FILTER_FIELDS: Final = tuple(field for field in (*INDEXED_FIELDS[1:], INDEXED_FIELDS[0]) if field.option)
+FILTER_FIELDS: Final = tuple(field for field in (*INDEXED_FIELDS[2:], *INDEXED_FIELDS[:2]) if field.option)
 """The filters that commands and the page have."""
 
 # Listed by hand: scripts read these columns by number, so their order must not follow the schema.
@@ -84,6 +86,7 @@ _FIRST_COLUMNS = (
 CSV_COLUMNS: Final = (
     *_FIRST_COLUMNS,
     *(name for name, use in _USES.items() if use.get("csv") and name not in _FIRST_COLUMNS),
+    "run",
 )
 """The columns of CSV. A new one comes last, so that the number of a column stays what it was."""
 STAGE_TITLES: Final = {name: str(use["stage"]) for name, use in _USES.items() if "stage" in use}

@@ -13,42 +13,67 @@ import sqlite3
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import merge
 from itertools import batched
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self
+from typing import BinaryIO, Literal, NamedTuple, Self
 
-from egress.audit import files
 from egress.audit.chain import MAX_LINE_BYTES
 from egress.review.columns import DamagedError, PlaceColumns, unpacked
 from egress.review.entry import LogEntry, NotALineError, parse
 from egress.review.filters import FilterError, Filters, trigrams
 from egress.review.line_fields import TEXT_FIELDS
+from egress.review.log_files import FILE_BITS, LogFiles, chain_key, file_number
 
 BUDGET = 256 * 1024 * 1024
 """Bytes of lines that are looked through for one page."""
+MAX_CURSOR_CHARS = 64
+MAX_OPEN_FILES = 32
+"""Files that a reader keeps open: lines of several chains take turns."""
+LATEST = 2**62
+"""Later than any moment, and larger than any number of a file."""
+_CHAINS = f"SELECT DISTINCT file >> {FILE_BITS} FROM block"  # noqa: S608 - a number of ours
 _AT_ONCE = 500
 """Values in one question to SQLite, which takes a bounded number."""
 
 
-class Cursor(NamedTuple):
-    """A place in the log: what is wanted stands before it."""
+class LinePlace(NamedTuple):
+    """The file of a line, by its number in the whole log, and its offset."""
 
     file: int
     at: int
 
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read a place that was shown, such as `1:2048`. Raises `FilterError`."""
+        return cls(*_numbers(text, 2))
+
+
+class Cursor(NamedTuple):
+    """A moment and a place in the log, in the order of all chains: what is wanted stands before it."""
+
+    moment: int
+    """UTC microseconds."""
+    file: int
+    at: int
+
     def __str__(self) -> str:
-        return f"{self.file}:{self.at}"
+        return f"{self.moment}:{self.file}:{self.at}"
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read one that was shown. Raises `FilterError`."""
-        # A cursor comes back from a URL, so it is read as strictly as any input.
-        file, colon, at = text.partition(":")
-        if not colon or not (file + at).isascii() or not (file.isdecimal() and at.isdecimal()):
-            raise FilterError("this is no place in the log", "take the one that the page before gave")
-        if len(text) > 40:
-            raise FilterError("this is no place in the log", "take the one that the page before gave")
-        return cls(min(int(file), 2**62), min(int(at), 2**62))
+        """Read a cursor that was shown. Raises `FilterError`."""
+        return cls(*_numbers(text, 3))
+
+
+def _numbers(text: str, count: int) -> list[int]:
+    # The text comes back from a URL, so it is read as strictly as any input.
+    parts = text.split(":")
+    if len(text) > MAX_CURSOR_CHARS or len(parts) != count or not text.isascii():
+        parts = [""]
+    if not all(part.isdecimal() for part in parts):
+        raise FilterError("this is no place in the log", "take the one that the page before gave")
+    return [min(int(part), 2**62) for part in parts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +85,8 @@ class IndexedBlock:
     at: int
     size: int
     lines: int
+    first: int
+    last: int
     is_open: bool
     shapes: bytes
 
@@ -69,15 +96,14 @@ class EntryReader:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._number = 0
-        self._file: BinaryIO | None = None
+        self._known = LogFiles({})
+        self._open: dict[int, BinaryIO | None] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
+        self._close()
 
     def entry(self, number: int, at: int) -> LogEntry | None:
         """The line that begins there; None when none does."""
@@ -102,15 +128,59 @@ class EntryReader:
         return file.read(size)
 
     def _opened(self, number: int) -> BinaryIO | None:
-        if number != self._number or self._file is None:
-            if self._file is not None:
-                self._file.close()
-            self._number, self._file = number, None
-            try:
-                self._file = (self._directory / files.name(number)).open("rb")
-            except FileNotFoundError:
-                return None
-        return self._file
+        if number not in self._open:
+            if len(self._open) >= MAX_OPEN_FILES:
+                self._close()
+            self._open[number] = self._found(number)
+        return self._open[number]
+
+    def _found(self, number: int) -> BinaryIO | None:
+        # Listed when the first line is read, and again for a file that began since.
+        if self._known.get(number) is None:
+            self._known = LogFiles.of(self._directory)
+        file = self._known.get(number)
+        try:
+            return None if file is None else file.path.open("rb")
+        except FileNotFoundError:
+            return None
+
+    def _close(self) -> None:
+        for file in self._open.values():
+            if file is not None:
+                file.close()
+        self._open.clear()
+
+
+class FoundPlace(NamedTuple):
+    """A step of a search through a chain."""
+
+    order: int
+    """A moment, by which the lines of several chains are merged; never later than that of a newer line."""
+    file: int
+    at: int
+    kind: Literal["line", "block", "end"] = "line"
+    """A line that the index takes for wanted, the edge of a block not yet opened, the end of a page."""
+
+
+class PageStart(NamedTuple):
+    """Where a page begins in one of the chains, given where it begins in all of them."""
+
+    order: int | None = None
+    """The order of the line before the page."""
+    latest: int = LATEST
+    """The page begins with the newest line of the chain that is not later."""
+    end: tuple[int, int] = (LATEST, 0)
+    """The page ends before this place."""
+
+    @classmethod
+    def of(cls, chain: int, before: Cursor | None) -> Self:
+        if before is None:
+            return cls()
+        own = chain_key(before.file)
+        if chain == own:
+            return cls(before.moment, end=(before.file, before.at))
+        # Of lines with equal order those of the higher chain come first, as in the merge of the page before.
+        return cls(latest=before.moment - (chain > own))
 
 
 class IndexSearch:
@@ -122,6 +192,8 @@ class IndexSearch:
         self._filters = filters
         self._needle = filters.needle.encode("ascii")
         self._shaped: set[int] | None = None
+        self.cursor = Cursor(LATEST, LATEST, 0)
+        """Where the next page would begin."""
         self.read = 0
         """Bytes of lines that were looked through."""
 
@@ -135,20 +207,24 @@ class IndexSearch:
         rows = self._connection.execute(f"SELECT id FROM shape WHERE {where}", values)  # noqa: S608
         return {key for (key,) in rows}
 
-    def blocks(self, before: Cursor | None = None, *, is_forward: bool = False) -> Iterator[IndexedBlock]:
-        """The blocks that can hold what is wanted: newest first, or oldest first."""
+    def blocks(
+        self, chain: int | None = None, before: Cursor | None = None, *, is_forward: bool = False
+    ) -> Iterator[IndexedBlock]:
+        """The blocks of a chain, or of all, that can hold what is wanted: newest first, or oldest first."""
         wanted = self.shapes()
         if wanted is not None and not wanted:
             return
         texts = self._with_text()
-        for held in self._in_order(before, is_forward=is_forward):
+        for held in self._in_order(chain, before, is_forward=is_forward):
             # Open blocks are not in the text index, so they are always read.
             if texts is not None and not held.is_open and held.key not in texts:
                 continue
             if wanted is None or not wanted.isdisjoint(array("I", held.shapes)):
                 yield held
 
-    def _in_order(self, before: Cursor | None, *, is_forward: bool) -> Iterator[IndexedBlock]:
+    def _in_order(
+        self, chain: int | None, before: Cursor | None, *, is_forward: bool
+    ) -> Iterator[IndexedBlock]:
         # `1` keeps the condition valid SQL without any part.
         parts, values = ["1"], list[int]()
         if self._filters.since is not None:
@@ -157,19 +233,22 @@ class IndexSearch:
         if self._filters.until is not None:
             parts.append("first < ?")
             values.append(self._filters.until)
-        if before is not None:
+        if chain is not None:
+            parts.append("file BETWEEN ? AND ?")
+            values += (file_number(chain, 0), file_number(chain + 1, 0) - 1)
+        if before is not None and chain_key(before.file) == chain:
             parts.append("(file, at) < (?, ?)")
-            values += before
+            values += (before.file, before.at)
         order = "ASC" if is_forward else "DESC"
         # A single query: the writer of the index is not kept waiting by a slow reader.
         rows = self._connection.execute(
-            "SELECT id, file, at, size, lines, is_open, shapes FROM block"  # noqa: S608 - parts of our own
+            "SELECT id, file, at, size, lines, first, last, is_open, shapes FROM block"  # noqa: S608 - our own
             f" WHERE {' AND '.join(parts)} ORDER BY file {order}, at {order}",
             values,
         )
         while some := rows.fetchmany(256):
-            for key, file, at, size, lines, is_open, shapes in some:
-                yield IndexedBlock(key, file, at, size, lines, bool(is_open), shapes)
+            for key, file, at, size, lines, first, last, is_open, shapes in some:
+                yield IndexedBlock(key, file, at, size, lines, first, last, bool(is_open), shapes)
 
     def _with_text(self) -> set[int] | None:
         """The full blocks whose texts have every piece of what is looked for; None where it is too short."""
@@ -200,49 +279,88 @@ class IndexSearch:
     def entries(
         self, before: Cursor | None = None, *, is_forward: bool = False, budget: int = BUDGET
     ) -> Iterator[LogEntry | Cursor]:
-        """Yield the wanted lines. A cursor at the end says that more may precede it."""
-        wanted = self.shapes()
-        for held in self.blocks(before, is_forward=is_forward):
-            # A rare text in a large log must not hold a page for minutes: the cursor lets the reader go on.
-            if not is_forward and self.read > budget:
-                yield Cursor(held.file, held.at + held.size)
-                return
-            texts = self._with_needle(held) if self._needle else None
-            if texts is not None and not texts and not self._has_shape_with_text(held):
-                continue
-            found = self.places(held, wanted) if texts is not None or not self._needle else None
-            # A pass of the indexer has replaced this block since it was listed.
-            if found is None:
-                yield from self._without_columns(held, before, is_forward=is_forward)
-                continue
-            columns, chosen = found
-            if before is not None and held.file == before.file:
-                chosen = [line for line in chosen if held.at + columns.at[line] < before.at]
-            if texts is not None:
-                shapes = self._shapes_with_text()
-                chosen = [line for line in chosen if line in texts or columns.shape[line] in shapes]
-            for line in chosen if is_forward else reversed(chosen):
-                entry = self._reader.entry(held.file, held.at + columns.at[line])
-                if entry is None:
-                    continue
-                self.read += len(entry.raw)
-                # The line itself has the last word: an index may be stale, and must never show a wrong line.
-                if self._filters.admits(entry):
-                    yield entry
+        """Yield the wanted lines: those of a chain as they stand in it, chains merged by time.
 
-    def _without_columns(
-        self, held: IndexedBlock, before: Cursor | None, *, is_forward: bool
-    ) -> Iterator[LogEntry]:
-        """Yield the wanted lines of a block that was replaced since it was chosen; its lines did not move."""
-        at, found = held.at, list[LogEntry]()
+        A cursor at the end says that there may be more. `cursor` is the place before the line yielded last.
+        """
+        chains = [chain for (chain,) in self._connection.execute(_CHAINS)]
+        # Each chain is read as far as lines are taken from it: a page reads little of any of them.
+        scans = [self._in_chain(chain, before, is_forward=is_forward, budget=budget) for chain in chains]
+        for place in merge(*scans, reverse=not is_forward):
+            if place.kind == "block":
+                continue
+            self.cursor = Cursor(place.order, place.file, place.at)
+            if place.kind == "end":
+                yield self.cursor
+                return
+            entry = self._reader.entry(place.file, place.at)
+            if entry is None:
+                continue
+            self.read += len(entry.raw)
+            # The line itself has the last word: an index may be stale, and must never show a wrong line.
+            if self._filters.admits(entry):
+                yield entry
+
+    def _in_chain(
+        self, chain: int, before: Cursor | None, *, is_forward: bool, budget: int
+    ) -> Iterator[FoundPlace]:
+        """Yield the lines of a chain that the index takes for wanted, in the order of the chain.
+
+        A clock may jump, and lines stay in order all the same: going back in time, a line counts as no later
+        than any newer one.
+        """
+        wanted, page = self.shapes(), PageStart.of(chain, before)
+        order, is_reached, is_read = page.order, False, False
+        latest = max if is_forward else min
+        for held in self.blocks(chain, before, is_forward=is_forward):
+            # The pages before have shown all of it.
+            if not is_reached and held.first > page.latest:
+                continue
+            edge, at = (held.first, held.at) if is_forward else (held.last, held.at + held.size)
+            edge = min(edge if order is None else latest(edge, order), page.latest)
+            # A block is opened when it is its turn: of many chains, most add nothing to a page.
+            yield FoundPlace(edge, held.file, at, "block")
+            # A rare text in a large log must not hold a page for minutes: the cursor lets the reader go on.
+            # A page reads one block of a chain at least, so that it never ends where it began.
+            if is_read and not is_forward and self.read > budget and held.lines:
+                yield FoundPlace(edge, held.file, at, "end")
+                return
+            is_read = True
+            places, chosen = self._places_in(held, wanted)
+            for line in chosen if is_forward else reversed(chosen):
+                moment, offset = places.moment[line], places.at[line]
+                if (not is_reached and moment > page.latest) or (held.file, held.at + offset) >= page.end:
+                    continue
+                is_reached = True
+                order = moment if order is None else latest(order, moment)
+                yield FoundPlace(order, held.file, held.at + offset)
+
+    def _places_in(self, held: IndexedBlock, wanted: set[int] | None) -> tuple[PlaceColumns, list[int]]:
+        """The columns of a block, and which of its lines the index takes for wanted, in order."""
+        texts = self._with_needle(held) if self._needle else None
+        if texts is not None and not texts and not self._has_shape_with_text(held):
+            return PlaceColumns(), []
+        found = self.places(held, wanted) if texts is not None or not self._needle else None
+        # A pass of the indexer has replaced this block since it was listed.
+        if found is None:
+            return self._without_columns(held)
+        columns, chosen = found
+        if texts is not None:
+            shapes = self._shapes_with_text()
+            chosen = [line for line in chosen if line in texts or columns.shape[line] in shapes]
+        return columns, chosen
+
+    def _without_columns(self, held: IndexedBlock) -> tuple[PlaceColumns, list[int]]:
+        """The same of all lines of a block that was replaced since; its lines did not move."""
+        at, found = 0, PlaceColumns()
         for line in self._reader.bytes(held.file, held.at, held.size if held.lines else 0).split(b"\n"):
-            if before is None or (held.file, at) < before:
-                entry = self._reader.entry(held.file, at)
-                if entry is not None and self._filters.admits(entry):
-                    found.append(entry)
+            entry = self._reader.entry(held.file, held.at + at)
+            if entry is not None:
+                found.moment.append(entry.moment)
+                found.at.append(at)
             at += len(line) + 1
         self.read += held.size
-        yield from found if is_forward else reversed(found)
+        return found, list(range(len(found.at)))
 
     def _with_needle(self, held: IndexedBlock) -> set[int] | None:
         """The lines of a block that have the text in what stands in them alone; None where it is gone."""

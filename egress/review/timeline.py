@@ -92,9 +92,9 @@ _TELLERS: dict[str, Callable[[LogEntry], Iterator[TimelineStage]]] = {
 
 def _entered(entry: LogEntry) -> Iterator[TimelineStage]:
     profile = entry.text("profile")
-    yield TimelineStage(
-        "from", f"sandbox {entry.text('sandbox')}" + (f", profile {profile}" if profile else "")
-    )
+    run = entry.text("run")
+    parts = (f"sandbox {entry.text('sandbox')}", profile and f"profile {profile}", run and f"run {run}")
+    yield TimelineStage("from", ", ".join(part for part in parts if part))
     listener, way = entry.text("listener"), entry.text("entry")
     yield TimelineStage("came in", f"by {way} at listener {listener}" if way else "")
 

@@ -136,9 +136,14 @@ def read(output: bytes) -> ChainStatus:
         int(found.get("lines") or 0),
         tuple(faults[:MAX_SHOWN_FAULTS]),
         max(len(faults) - MAX_SHOWN_FAULTS, 0),
-        f"{found.get('newest')} {found.get('mac')}",
+        f"{found.get('newest')} {found.get('mac')}{_more_chains(found.get('chains'))}",
         str(pruning.get("told")) if isinstance(pruning, dict) else "",
     )
+
+
+def _more_chains(chains: object) -> str:
+    more = len(chains) - 1 if isinstance(chains, list) else 0
+    return f", and those of {more} more chains: `egress log verify` prints them" if more > 0 else ""
 
 
 def _fault(fault: dict[str, object]) -> str:

@@ -21,7 +21,7 @@ from egress.review import (
     TrafficTotals,
 )
 from egress.review.drafting import observe
-from egress.review.search import EntryReader
+from egress.review.search import MAX_CURSOR_CHARS, EntryReader, LinePlace
 from egress.review.spreadsheet import lines_as_csv
 from egress.review.timeline import build_timeline
 from egress.ui import charts as drawn
@@ -68,7 +68,7 @@ async def lines(site: PageContext, request: Request) -> Response:
 
 async def _list(site: PageContext, request: Request, template: str) -> Response:
     wanted = parse_query(request.query_params, site.now())
-    place = _text(request, "before", 40)
+    place = _text(request, "before", MAX_CURSOR_CHARS)
     before = Cursor.of(place) if place else None
 
     is_whole = template == "list.html"
@@ -241,7 +241,7 @@ async def detail(site: PageContext, request: Request) -> Response:
     # A line without an id, such as `started`, is named by file and offset.
     def ask(index: Index) -> tuple[list[LogEntry], list[LogEntry]]:
         if at:
-            entry = _at(site, Cursor.of(at))
+            entry = _at(site, LinePlace.of(at))
             return ([entry] if entry else []), []
         found = _named(index, name)
         connection = found[0].text("connection") if found else ""
@@ -283,7 +283,7 @@ def _named(index: Index, name: str) -> list[LogEntry]:
     return index.find(name, MAX_NEAR_LINES) or index.connection(name, MAX_NEAR_LINES)
 
 
-def _at(site: PageContext, place: Cursor) -> LogEntry | None:
+def _at(site: PageContext, place: LinePlace) -> LogEntry | None:
     with EntryReader(site.pool.directory) as reader:
         return reader.entry(place.file, place.at)
 

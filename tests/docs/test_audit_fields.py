@@ -19,7 +19,7 @@ from scripts.pages import ROOT, blocks, text
 from tests.unit.audit.sample import KEY, MOMENT, OPENING
 
 PAGE = ROOT / "docs/reference/audit.md"
-ALWAYS = ("seq", "time", "event", "mac")
+ALWAYS = ("seq", "time", "run", "event", "mac")
 BEFORE = "9f" * 32
 FRAGMENT = killed_gap((40, 42), b'{"seq":40,"time":"2026-03-01T09:29:58')
 STAMP = format_timestamp(MOMENT)

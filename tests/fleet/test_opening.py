@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -15,14 +14,15 @@ from urllib.parse import urlsplit
 import pytest
 import structlog
 
+from egress.audit import verify_log
 from egress.fleet import Fleet, RemoteRuntime, open_fleet, opening
 from egress.fleet.embedded_proxy import EmbeddedProxy
 from egress.fleet.errors import ProxyFailedError
-from egress.fleet.opening import audit_folder
 from egress.fleet.protocol import FleetInfo, SandboxFleet
 from egress.fleet.rpc_server import RpcServer
 from egress.fleet.runtime_choice import RuntimeChoice, RuntimeParameters
 from egress.logger import EventLogger
+from egress.review import Filters, Index
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.errors import (
     GatewayError,
@@ -179,9 +179,16 @@ def test_two_at_a_time_do_not_disturb_each_other(rules: Path, folder: Path) -> N
     ):
         one.create(spec())
         other.create(spec())
-        assert one.about.audit != other.about.audit
-        assert other.about.audit is not None
-        assert (other.about.audit / "audit-000001.jsonl").is_file()
+        assert one.about.run != other.about.run
+    log = other.about.audit
+    assert log is not None
+    assert log == one.about.audit
+    # One record of both: each line names its run.
+    with Index(log) as index:
+        index.catch_up()
+        runs = {entry.text("run") for entry in index.query(Filters(event="sandbox.added")).entries}
+        assert runs == {one.about.run, other.about.run}
+    assert len(verify_log(log, (log.parent / "audit.key").read_bytes()).chains) == 2
 
 
 @pytest.mark.usefixtures("in_memory")
@@ -259,15 +266,15 @@ def test_logs_stay_off_the_standard_output(
     assert not structlog.is_configured()
 
 
-def test_a_log_that_somebody_writes_is_left_to_him(tmp_path: Path) -> None:
-    assert audit_folder(tmp_path, {}) == tmp_path / "audit"
-    (tmp_path / "audit").mkdir()
-    handle = os.open(tmp_path / "audit", os.O_RDONLY)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    found = audit_folder(tmp_path, {})
-    os.close(handle)
-    assert found.parent.parent == tmp_path / "runs"
-    assert audit_folder(tmp_path, {"EGRESS_AUDIT_DIR": "/srv/log"}) == Path("/srv/log")
+@pytest.mark.usefixtures("in_memory")
+def test_a_run_has_the_id_that_its_user_gave_it(
+    rules: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EGRESS_RUN_ID", "nightly-7")
+    monkeypatch.setenv("EGRESS_AUDIT_DIR", str(tmp_path / "elsewhere"))
+    with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as fleet:
+        assert (fleet.about.run, fleet.about.audit) == ("nightly-7", tmp_path / "elsewhere")
+    assert '"run":"nightly-7","event":"started"' in (tmp_path / "elsewhere/audit-000001.jsonl").read_text()
 
 
 # With a real engine -----------------------------------------------------------------------------------

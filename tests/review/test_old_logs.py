@@ -10,6 +10,8 @@ from typing import cast
 
 import pytest
 
+from egress.audit import verify_log
+from egress.audit.inflight import SLOT
 from egress.audit.verify import verify
 from egress.cli.log.line_format import as_csv, cells
 from egress.review import Filters, Index, LogEntry, NotALineError, evidence_check, parse
@@ -51,7 +53,11 @@ def answered() -> list[tuple[bytes, dict[str, object]]]:
 def test_the_same_calls_write_the_same_bytes(name: str, tmp_path: Path) -> None:
     LOGS[name](tmp_path / "log")
     for path in (SAMPLES / name).iterdir():
-        assert (tmp_path / "log" / path.name).read_bytes() == path.read_bytes(), path.name
+        written, before = (tmp_path / "log" / path.name).read_bytes(), path.read_bytes()
+        if path.name == "in-flight" and name != "killed":
+            # The old version kept the room for requests behind the counters.
+            before = before[:SLOT]
+        assert written == before, path.name
 
 
 def test_an_old_log_is_sound_and_has_every_kind_of_line() -> None:
@@ -133,8 +139,8 @@ def test_old_evidence_is_still_sound() -> None:
 def test_an_old_log_is_exported(old: Path, tmp_path: Path) -> None:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    order = BundleRequest(Filters(verdict="deny"), verify(old, KEY, keeps_seen=True))
-    made = make(tmp_path / "evidence.zip", old, order, Ed25519PrivateKey.from_private_bytes(KEY))
+    order = BundleRequest(Filters(verdict="deny"), verify_log(old, KEY, keeps_seen=True))
+    made = make(tmp_path / "evidence.zip", order, Ed25519PrivateKey.from_private_bytes(KEY))
     assert evidence_check.check(tmp_path / "evidence.zip", made.fingerprint).is_sound
     # The tree of hashes is over the bytes of the lines, so it names the same log as the old evidence.
     assert made.root == evidence_check.check(SAMPLES / "evidence.zip").part("log")["root"]

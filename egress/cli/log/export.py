@@ -62,7 +62,7 @@ def export(
     Examples:
       egress log export --sandbox agent-1 --since 1d
     """
-    from egress.audit.verify import verify
+    from egress.audit import verify_log
     from egress.review import evidence_bundle, evidence_key
 
     wanted = filter_options.filters(**options)
@@ -72,10 +72,10 @@ def export(
     kept = _rules(files)
     private = evidence_key.read_or_create(signing_key or file.with_name(evidence_key.NAME))
     # Verified before signing: a signature on an unchecked log would prove nothing.
-    verified = verify(folder, known, keeps_seen=True)
+    verified = verify_log(folder, known, keeps_seen=True)
     policy = rulefiles.policy(files)[1].digest if files else ""
     order = evidence_bundle.BundleRequest(wanted, verified, kept, policy, rulefiles.now() * 1_000_000)
-    made = evidence_bundle.make(target, folder, order, private)
+    made = evidence_bundle.make(target, order, private)
     # Still exported: a damaged log is evidence, too, and the bundle admits the damage.
     if not verified.is_sound:
         render.line(

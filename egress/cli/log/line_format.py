@@ -32,6 +32,8 @@ def cells(entry: LogEntry, *, is_short: bool = False) -> list[Cell]:
         _what(entry),
         (_why(entry), DIM),
         (entry.request or entry.text("connection"), DIM),
+        # Lines of versions before 0.3 name no run.
+        *([(entry.text("run"), DIM)] if entry.text("run") else []),
     ]
 
 
@@ -49,7 +51,7 @@ def _what(entry: LogEntry) -> str:
     return _cut(", ".join(told))
 
 
-_OWN = frozenset(("seq", "time", "event", "mac", "sandbox", "previous", "policy", "policy_before"))
+_OWN = frozenset(("seq", "time", "run", "event", "mac", "sandbox", "previous", "policy", "policy_before"))
 
 
 def _why(entry: LogEntry) -> str:

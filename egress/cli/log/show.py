@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,9 +37,12 @@ def show(
     Examples:
       egress log show 3fJq0b2Kx9aZ
     """
+    from egress.review.log_files import LogFiles
+
     with locations.open_index(state_dir, directory, place) as index:
         # A refused connection has no request, so its own id has to work here, too.
         found = index.find(request_id[:MAX_LINES]) or index.connection(request_id[:MAX_LINES])
+        names = {file.number: file.name for file in LogFiles.of(index.directory)}
     if not found:
         raise ContentError(
             "no line of the log has this id", "`egress log query` shows ids; old files may have been deleted"
@@ -47,15 +51,14 @@ def show(
         if as_json:
             line_format.as_json(entry)
         else:
-            _show(entry)
+            _show(entry, names)
     return 0
 
 
-def _show(entry: LogEntry) -> None:
-    from egress.audit.files import name
+def _show(entry: LogEntry, names: Mapping[int, str]) -> None:
     from egress.review.timeline import build_timeline
 
-    where = f", line number {entry.seq}, {name(entry.file)}"
+    where = f", line number {entry.seq}, {names.get(entry.file, 'a file that is gone')}"
     render.line((entry.event, BOLD), f" {entry.request or entry.text('connection')} at {entry.time}{where}")
     rows: list[list[Cell]] = []
     for stage in build_timeline(entry):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from egress.review import Filters
 
 POLL_INTERVAL = 0.25
-MAX_CELL_WIDTHS = (12, 24, 15, 3, 60, 32, 12)
+MAX_CELL_WIDTHS = (12, 24, 15, 3, 60, 32, 12, 24)
 """Widths of the cells: a longer one shifts the rest of its own line only."""
 MAX_WAITING_LINES = 500
 
@@ -105,6 +105,7 @@ class _Table:
         row = [(cell, render.PLAIN) if isinstance(cell, str) else cell for cell in cells]
         # Escaped before measuring: an escaped character is wider.
         row = [(render.printable(text), style) for text, style in row]
+        row += [("", render.PLAIN)] * (len(MAX_CELL_WIDTHS) - len(row))
         # Lines of one burst are aligned together before they are printed.
         self._waiting.append(row)
         lengths = (

@@ -34,7 +34,8 @@ def logs(runtime_dir: Path | None, follows: bool, last: int, as_json: bool, sand
     with fleet_session.connect_served(runtime_dir) as fleet:
         # Fails for an unknown name: otherwise a typo would look like a sandbox without requests.
         fleet.info(sandbox)
-        audit = fleet.about.audit
+        audit, run = fleet.about.audit, fleet.about.run
     if audit is None:
         raise UnreadableError("its log cannot be read by this user", "use `egress log`")
-    return show(audit, Filters(sandbox=sandbox), last, follows=follows, as_json=as_json)
+    # Of this run alone: sandboxes of other runs may have the same name.
+    return show(audit, Filters(sandbox=sandbox, run=run), last, follows=follows, as_json=as_json)

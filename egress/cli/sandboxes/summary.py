@@ -5,14 +5,13 @@ Reads only the lines of the log since a mark, so the cost does not depend on the
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from egress.audit import files
+from egress import environment
 from egress.cli import render
 from egress.cli.control_client import ask_proxy
 from egress.cli.render import BAD, BOLD, DIM
@@ -20,6 +19,7 @@ from egress.cli.sandboxes import fleet_session
 from egress.errors import EgressError
 from egress.fleet import FleetInfo
 from egress.review.entry import LogEntry, NotALineError, parse
+from egress.review.log_files import LogFiles
 from egress.types import Verdict
 
 _MAX_LOG_BYTES: Final = 64 * 1024 * 1024
@@ -30,11 +30,10 @@ _MAX_SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class LogMark:
-    """A past end of a log."""
+    """A past end of a log: how long its files were."""
 
-    folder: Path
-    file: int
-    at: int
+    log: Path
+    sizes: Mapping[Path, int]
 
 
 @dataclass(slots=True)
@@ -69,13 +68,10 @@ class TrafficSummary:
 
 def mark(about: FleetInfo) -> LogMark | None:
     """Return the current end of the log; None if it cannot be read."""
-    folder = about.audit
-    if folder is None:
+    if about.audit is None:
         return None
     try:
-        there = files.numbers(folder)
-        last = there[-1] if there else 1
-        return LogMark(folder, last, files.size(folder, last))
+        return LogMark(about.audit, {file.path: file.size() for file in LogFiles.of(about.audit)})
     except OSError:
         return None
 
@@ -88,7 +84,7 @@ def show(about: FleetInfo, sandbox: str, since: LogMark | None) -> None:
     # Without the wait, the last requests would be missing from the numbers.
     _settle(about)
     found = TrafficSummary()
-    for entry in _entries(since, found):
+    for entry in _entries(since, about.run, found):
         if entry.text("sandbox") == sandbox:
             found.add(entry)
     _say(found, sandbox, about)
@@ -102,23 +98,36 @@ def _settle(about: FleetInfo) -> None:
         fleet_session.say("the proxy no longer answers")
 
 
-def _entries(since: LogMark, found: TrafficSummary) -> Iterator[LogEntry]:
+def _entries(since: LogMark, run: str, found: TrafficSummary) -> Iterator[LogEntry]:
     # Bounded, because a sandbox decides how much it logs.
     left = _MAX_LOG_BYTES
+    others: set[str] = set()
     try:
-        numbers = [number for number in files.numbers(since.folder) if number >= since.file]
-        for number in numbers:
-            with (since.folder / files.name(number)).open("rb") as file:
-                file.seek(since.at if number == since.file else 0, os.SEEK_SET)
+        for log_file in LogFiles.of(since.log):
+            if log_file.chain.place in others:
+                continue
+            with log_file.path.open("rb") as file:
+                file.seek(since.sizes.get(log_file.path, 0))
                 while left > 0 and (line := file.readline(_MAX_LINE_BYTES)):
                     left -= len(line)
-                    try:
-                        yield parse(line.removesuffix(b"\n"))
-                    except NotALineError:
-                        found.is_whole = False
+                    entry = _entry(line, found)
+                    # The proxy of this run had its chain when the mark was made: other chains are of others.
+                    if entry is not None and run and entry.text("run") != run:
+                        others.add(log_file.chain.place)
+                        break
+                    if entry is not None:
+                        yield entry
     except OSError:
         found.is_whole = False
     found.is_whole = found.is_whole and left > 0
+
+
+def _entry(line: bytes, found: TrafficSummary) -> LogEntry | None:
+    try:
+        return parse(line.removesuffix(b"\n"))
+    except NotALineError:
+        found.is_whole = False
+        return None
 
 
 def _say(found: TrafficSummary, sandbox: str, about: FleetInfo) -> None:
@@ -141,7 +150,9 @@ def _say(found: TrafficSummary, sandbox: str, about: FleetInfo) -> None:
         render.line("  some lines of the log could not be counted", stderr=True)
     # Without requests there is nothing to look up.
     if requests:
-        where = f" --dir {about.audit}" if about.audit is not None else ""
+        where = f" --run {about.run}" if about.run else ""
+        usual = environment.audit_dir(environment.read_environment())
+        where += f" --dir {about.audit}" if about.audit not in (None, usual) else ""
         render.line(
             "  more: ", (f"egress log query --sandbox {sandbox}{where}", BOLD), stderr=True, whole=True
         )

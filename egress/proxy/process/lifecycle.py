@@ -135,7 +135,11 @@ class ProxyServer:
         try:
             # Recorded before anything can be asked for.
             engine.audit.event(
-                "started", version=__version__, policy=engine.policy.digest, files=", ".join(self._files())
+                "started",
+                version=__version__,
+                policy=engine.policy.digest,
+                files=", ".join(self._files()),
+                chains=engine.audit.chains,
             )
             service.record_kept()
             await listening.open()

@@ -12,6 +12,7 @@ from pathlib import Path
 import structlog
 
 from egress.audit import key as audit_key
+from egress.audit.log_opening import open_log
 from egress.audit.sink import Sink
 from egress.ca.constraints import Constraints
 from egress.ca.store import AuthorityStore
@@ -59,13 +60,14 @@ class ProxyParts:
 
 
 def open_audit(values: Settings, clock: Clock) -> Sink:
-    """Open the audit log, which records what a process before this one lost."""
+    """Open a chain of the audit log, which records what a process before this one lost."""
     # The key lies outside of the folder of the log: a reader of the log must not be able to forge it.
     place = values.audit_key or values.state_dir / "audit.key"
-    return Sink.open(
+    return open_log(
         values.audit_dir,
         audit_key.read_or_create(place, values.audit_dir),
         clock=clock,
+        run=values.run_id,
         rotate_at=values.audit_rotate,
         keep=values.audit_keep,
         quota=values.audit_quota,

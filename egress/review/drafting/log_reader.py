@@ -9,18 +9,19 @@ the log is sound is for `egress log verify` to say.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from egress.audit import files
 from egress.errors import UnreadableError, UsageError, reason_of
 from egress.review import schema
 from egress.review.drafting.fast_exchange_parse import ExchangeParser, ParsedExchange
 from egress.review.entry import LogEntry, NotALineError, parse
 from egress.review.line_reader import pieces
+from egress.review.log_files import LogFiles
 from egress.review.skippable_spans import Part, SkippableSpans
 from egress.review.timestamps import SECOND
 from egress.rules.language import quantities
@@ -57,7 +58,7 @@ class TimeRange:
 
 
 def read(directory: Path, since: TimeRange, index: Path | None = None) -> Iterator[Line]:
-    """Every line in the folder that is of that time, oldest first.
+    """Every line of the log in the folder that is of that time, chain by chain, each oldest first.
 
     `index` is the file of the index, beside the lines where it is not given; there may be none. Raises
     `UnreadableError` when there is no log, or it cannot be read.
@@ -65,12 +66,12 @@ def read(directory: Path, since: TimeRange, index: Path | None = None) -> Iterat
     end = None if since.end is None else since.end * SECOND
     cutter = ExchangeParser()
     try:
-        numbers = _numbers(directory)
+        there = LogFiles.there(directory)
         elsewhen = SkippableSpans.of(index or directory / schema.NAME, since.start * SECOND, end, directory)
-        for number in numbers:
-            with (directory / files.name(number)).open("rb") as file:
-                for part in elsewhen.spans_to_read(file, number):
-                    yield from _in_part(file, part, since, cutter, is_newest=number == numbers[-1])
+        for each in there:
+            with each.path.open("rb") as file:
+                for part in elsewhen.spans_to_read(file, each.number):
+                    yield from _in_part(file, part, since, cutter, is_newest=each.is_newest)
     except OSError as error:
         raise _unreadable(directory, error) from None
 
@@ -80,17 +81,16 @@ def find(directory: Path, name: str) -> LogEntry | None:
 
     Raises `UnreadableError` when there is no log, or it cannot be read.
     """
-    found = None
+    found: list[LogEntry] = []
     try:
-        for number in reversed(_numbers(directory)):
-            with (directory / files.name(number)).open("rb") as file:
-                for line in _named(file, name.encode("utf-8", "replace")):
-                    found = line if is_decided(line, name) else found
-            if found is not None:
-                return found
+        for each in LogFiles.there(directory):
+            with each.path.open("rb") as file:
+                lines = _named(file, name.encode("utf-8", "replace"))
+                # The newest of each file: a line counts by its place there, and files by time.
+                found += deque((line for line in lines if is_decided(line, name)), maxlen=1)
     except OSError as error:
         raise _unreadable(directory, error) from None
-    return None
+    return max(reversed(found), key=lambda line: line.moment, default=None)
 
 
 def is_decided(entry: LogEntry, name: str) -> bool:
@@ -107,13 +107,6 @@ def _named(file: BinaryIO, wanted: bytes) -> Iterator[LogEntry]:
                     yield parse(line)
                 except NotALineError:
                     continue
-
-
-def _numbers(directory: Path) -> list[int]:
-    numbers = files.numbers(directory)
-    if not numbers:
-        raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --dir")
-    return numbers
 
 
 def _unreadable(directory: Path, error: OSError) -> UnreadableError:

@@ -72,9 +72,10 @@ def test_the_file_never_shrinks(tmp_path: Path) -> None:
 
 def test_the_file_has_no_holes(tmp_path: Path) -> None:
     """A page that has no block yet would end the process when the disk is full."""
-    InFlight(tmp_path, 255).close()
+    flight = InFlight(tmp_path, 255)
     found = (tmp_path / IN_FLIGHT).stat()
     assert found.st_blocks * 512 >= found.st_size == 256 * SLOT
+    flight.close()
 
 
 def test_counters_are_kept(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from egress.fleet.errors import FleetUnavailableError
-from egress.fleet.folders import is_log_free, own_folder, private_folder, remove_stale, sandbox_home
+from egress.fleet.folders import own_folder, private_folder, remove_stale, sandbox_home
 
 
 def test_a_folder_is_of_its_user_alone(tmp_path: Path) -> None:
@@ -62,13 +62,3 @@ def test_only_what_nobody_holds_is_swept_away(tmp_path: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         remove_stale(tmp_path)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["foreign", "held"]
-
-
-def test_a_log_is_free_unless_somebody_writes_it(tmp_path: Path) -> None:
-    assert is_log_free(tmp_path / "none")
-    assert is_log_free(tmp_path)
-    handle = os.open(tmp_path, os.O_RDONLY)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    assert not is_log_free(tmp_path)
-    os.close(handle)
-    assert is_log_free(tmp_path)

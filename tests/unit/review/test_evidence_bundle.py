@@ -14,8 +14,8 @@ from unittest.mock import patch
 
 import pytest
 
+from egress.audit import verify_log
 from egress.audit.verified_extent import VerifiedExtent
-from egress.audit.verify import verify
 from egress.errors import UnreadableError
 from egress.review import Filters, Index
 from egress.review.evidence_bundle import BundledRuleFile, BundleRequest, BundleResult, leaves, make
@@ -34,8 +34,10 @@ def made(
     if not log.exists():
         write(log, rotate_at=rotate_at)
     rules = [BundledRuleFile("1-hosts.yaml", b"version: 1\n")]
-    order = BundleRequest(filters or Filters(), verify(log, KEY, keeps_seen=True), rules, "5f2b8c0d", START)
-    return make(folder / name, log, order, read_or_create(folder / "key"))
+    order = BundleRequest(
+        filters or Filters(), verify_log(log, KEY, keeps_seen=True), rules, "5f2b8c0d", START
+    )
+    return make(folder / name, order, read_or_create(folder / "key"))
 
 
 def test_the_lines_are_as_they_are(tmp_path: Path) -> None:
@@ -99,12 +101,12 @@ def test_an_index_that_was_changed_hides_no_line(tmp_path: Path) -> None:
 
 
 def checked(log: Path) -> BundleRequest:
-    return BundleRequest(Filters(), verify(log, KEY, keeps_seen=True), now=START)
+    return BundleRequest(Filters(), verify_log(log, KEY, keeps_seen=True), now=START)
 
 
 def is_refused(folder: Path, order: BundleRequest) -> bool:
     with pytest.raises(UnreadableError, match="changed during the export"):
-        make(folder / "other.zip", folder / "log", order, read_or_create(folder / "key"))
+        make(folder / "other.zip", order, read_or_create(folder / "key"))
     return not (folder / "other.zip").exists()
 
 
@@ -147,7 +149,7 @@ def test_what_is_written_after_it_was_checked_is_left_out(tmp_path: Path) -> Non
     order = checked(log)
     file.write_bytes(before + b'{"seq":9,"time":"forged"}\n')
     (log / "audit-000002.jsonl").write_bytes(b'{"seq":10}\n')
-    found = make(tmp_path / "out.zip", log, order, read_or_create(tmp_path / "key"))
+    found = make(tmp_path / "out.zip", order, read_or_create(tmp_path / "key"))
     with zipfile.ZipFile(tmp_path / "out.zip") as archive:
         assert archive.read("lines.jsonl") == before
     assert found.leaves == before.count(b"\n")
@@ -171,9 +173,9 @@ def test_a_file_in_front_of_the_log_is_no_part_of_it(tmp_path: Path) -> None:
 
 def test_a_check_that_kept_nothing_is_no_ground_for_a_bundle(tmp_path: Path) -> None:
     write(tmp_path / "log")
-    order = BundleRequest(Filters(), verify(tmp_path / "log", KEY), now=START)
+    order = BundleRequest(Filters(), verify_log(tmp_path / "log", KEY), now=START)
     with pytest.raises(ValueError, match="keeps_seen"):
-        make(tmp_path / "other.zip", tmp_path / "log", order, read_or_create(tmp_path / "key"))
+        make(tmp_path / "other.zip", order, read_or_create(tmp_path / "key"))
     assert not (tmp_path / "other.zip").exists()
 
 

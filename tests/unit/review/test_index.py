@@ -300,7 +300,7 @@ def test_a_block_that_was_made_anew_meanwhile_leaves_no_gap(log: Path, grep: str
     """As another process does it between the choosing of blocks and the reading of them."""
     with opened(log) as index:
         before = index.query(Filters(grep=grep)).entries
-        place = Cursor(1, before[0].at)
+        place = Cursor(before[0].moment, 1, before[0].at)
         second = index.query(Filters(grep=grep), 3, place).entries
         with sqlite3.connect(index.place) as other:
             other.execute("DELETE FROM lines")

@@ -17,7 +17,8 @@ from egress.review.line_fields import (
 
 def test_every_indexed_field_is_one_of_the_line() -> None:
     assert INDEXED_FIELDS[0].name == "event"
-    assert {field.attribute for field in INDEXED_FIELDS[1:]} <= set(ExchangeLine.__struct_fields__)
+    assert [field.attribute for field in INDEXED_FIELDS[:2]] == ["event", "run"]
+    assert {field.attribute for field in INDEXED_FIELDS[2:]} <= set(ExchangeLine.__struct_fields__)
     assert len(FIELDS_BY_NAME) == len(INDEXED_FIELDS)
 
 

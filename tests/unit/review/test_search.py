@@ -8,19 +8,28 @@ import pytest
 
 from egress.review import Filters, Index
 from egress.review.filters import FilterError
-from egress.review.search import Cursor, EntryReader, IndexSearch
+from egress.review.search import Cursor, EntryReader, IndexSearch, LinePlace
 from tests.unit.audit.sample import files
 from tests.unit.review.sample import write
 
 
-@pytest.mark.parametrize("text", ["", "1", "1:", ":1", "a:1", "1:-1", "1:1:1", "9" * 50 + ":1", "١:1"])
+@pytest.mark.parametrize("text", ["", "1", "1:", ":1", "a:1", "1:-1", "1:1:1", "9" * 64 + ":1", "١:1"])
 def test_a_place_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(FilterError):
+        LinePlace.of(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["1:1", "1:1:", ":1:1", "1:a:1", "1:1:-1", "1:1:1:1", "9" * 64 + ":1:1", "1:١:1"]
+)
+def test_a_cursor_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(FilterError):
         Cursor.of(text)
 
 
 def test_a_place_is_read_as_it_was_shown() -> None:
-    assert Cursor.of(str(Cursor(3, 77))) == Cursor(3, 77)
+    assert Cursor.of(str(Cursor(12, 3, 77))) == Cursor(12, 3, 77)
+    assert LinePlace.of("3:77") == LinePlace(3, 77)
 
 
 def test_work_is_bounded_and_a_place_says_where_to_go_on(tmp_path: Path) -> None:

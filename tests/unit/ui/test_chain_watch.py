@@ -36,6 +36,13 @@ def test_what_was_deleted_before_its_beginning_is_told() -> None:
     assert read(json.dumps({**output, "pruning": None}).encode()).begins == ""
 
 
+def test_a_log_of_several_chains_has_an_end_for_each() -> None:
+    output = {"ok": True, "lines": 7, "faults": [], "newest": 7, "mac": "ab", "chains": [{}, {}, {}]}
+    assert read(json.dumps(output).encode()).newest.startswith("7 ab, and those of 2 more chains")
+    assert read(json.dumps({**output, "chains": [{}]}).encode()).newest == "7 ab"
+    assert read(json.dumps({**output, "chains": 7}).encode()).newest == "7 ab"
+
+
 def test_faults_are_told() -> None:
     fault = {"file": "audit-000001.jsonl", "line": 3, "message": "changed"}
     found = read(json.dumps({"ok": False, "faults": [fault] * 60}).encode())

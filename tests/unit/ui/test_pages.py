@@ -397,3 +397,24 @@ def test_a_suggestion_that_has_nothing_leads_on(tmp_path: Path) -> None:
     assert "<h2>Next</h2>" in text
     assert "/request?id=r-1" in text
     assert "/host?name=api.github.com" in text
+
+
+def test_the_lines_of_every_run_are_one_list_by_time_page_by_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "PAGE_LINES", 2)
+    write(tmp_path, [line(1, path="/1", run="one"), denied(4, run="one"), line(5, path="/5", run="one")])
+    (tmp_path / "log/chains/0002").mkdir(parents=True)
+    (tmp_path / "log/chains/0002/audit-000001.jsonl").write_bytes(
+        line(2, path="/2", run="two") + line(3, path="/3", run="two")
+    )
+    site, address, found = app(tmp_path, [line(6, path="/6", run="one")]), "/", list[str]()
+    while address:
+        text = ask(site, address).text
+        found += re.findall(r'id="l-[^"]*" href="/request\?id=(r-\d)"', text[text.index('id="lines"') :])
+        older = re.search(r'id="older" href="([^"]*)"', text)
+        address = html.unescape(older[1]) if older else ""
+    assert found == [f"r-{number}" for number in range(6, 0, -1)]
+    assert "run two" in ask(site, "/request?id=r-3").text
+    assert "r-3" in ask(site, "/lines?run=two").text
+    assert "r-4" not in ask(site, "/lines?run=two").text
