@@ -92,6 +92,8 @@ class Sink:
         """What the names that sandboxes ask for go through before they are written; whoever knows sets it."""
         self.is_damaged = False
         """The start found more amiss than what a kill leaves behind."""
+        self.run = ""
+        """The id of the run, which every line names."""
         self.chains = 1
         """How many chains the log had at the start; whoever opens one of several chains sets it."""
         self.on_closed: OnClosed = forget_end
@@ -153,6 +155,7 @@ class Sink:
         sink = cls(
             lock, in_flight, writer, PendingPrunings(directory, keys.anchor), clock, options.get("quota", 0)
         )
+        sink.run = run
         sink.is_damaged = found.gap is not None and found.gap.kind != "killed"
         sink._tell_prunings()
         return sink

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 
 import click
 
+from egress import environment
 from egress.cli import folder_options, render
 from egress.cli.control_client import ask_proxy
 from egress.cli.render import BAD, BOLD, GOOD, count
-from egress.errors import ContentError, UsageError
+from egress.control_client import NoProxyError
+from egress.errors import ContentError, EgressError, UnreadableError, UsageError
+from egress.fleet.running_proxies import proxy_folders, running_proxies
+from egress.unix.http_connection import JsonAnswer
 
+MAX_AT_ONCE = 32
+"""Proxies that are asked at the same time."""
 _AFTER = {
     "sandbox": "it cannot connect",
     "host": "no sandbox can connect to it",
@@ -26,10 +34,19 @@ _AFTER = {
 @click.option("--secret", "kind", flag_value="secret", help="NAME is a secret.")
 @click.option("--undo", is_flag=True, help="Undo the revocation.")
 @click.option("--keep", is_flag=True, help="Keep a host or secret revoked after a restart, too.")
+@click.option("--run", metavar="ID", help="Only in this run. [all that are running]")
 @folder_options.of_running
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def kill(name: str, kind: str | None, undo: bool, keep: bool, runtime_dir: Path | None, as_json: bool) -> int:
-    """Revoke a sandbox, host or secret in a running proxy, immediately.
+def kill(
+    name: str,
+    kind: str | None,
+    undo: bool,
+    keep: bool,
+    run: str | None,
+    runtime_dir: Path | None,
+    as_json: bool,
+) -> int:
+    """Revoke a sandbox, host or secret in all running proxies of this user, immediately.
 
     Open connections of it are closed, and new ones refused. The kind of NAME is detected by the name. The
     rules are not changed: this is for emergencies. It holds until you undo it, across reloads and whatever
@@ -44,22 +61,84 @@ def kill(name: str, kind: str | None, undo: bool, keep: bool, runtime_dir: Path 
     if undo and keep:
         raise click.UsageError("--undo ends a revocation; leave --keep away.")
     body = {"name": name, "kind": kind, "undo": undo, **({"keep": True} if keep else {})}
-    status, answer = ask_proxy("POST", "/kill", body, runtime_dir)
-    # The name fits no kind, or several: guessing in an emergency could revoke the wrong thing.
-    if status == 409:
-        raise UsageError(str(answer.get("error", "")), str(answer.get("hint", "")))
-    if status != 200:
-        raise ContentError(
-            str(answer.get("error", "the proxy refused the request")), str(answer.get("hint", ""))
-        )
+    replies = _ask_all(body, runtime_dir, run)
+    done = _joined([reply for reply in replies if reply[0] == HTTPStatus.OK])
+    wrong = _error(replies, is_done=done is not None)
+    if done is None and wrong is not None:
+        raise wrong
+    is_kept = done is not None and done.get("kept") is True
     if as_json:
-        render.data(answer)
-        return int(keep and answer.get("kept") is not True)
-    _say(str(answer["kind"]), str(answer["name"]), answer, undo=undo)
-    if keep and answer.get("kept") is not True:
+        render.data(done)
+    elif done is not None:
+        _say(str(done["kind"]), str(done["name"]), done, undo=undo)
+    # What could be revoked is revoked and told before what could not.
+    if wrong is not None:
+        raise wrong
+    if keep and not is_kept and not as_json:
         # A proxy of an older version takes no notice of the wish.
         raise ContentError("it is revoked until the next restart only", "restart the proxy with this version")
-    return 0
+    return int(keep and not is_kept)
+
+
+def _ask_all(body: Mapping[str, object], runtime_dir: Path | None, run: str | None) -> list[JsonAnswer]:
+    """Ask every proxy with this runtime folder, or that of one run."""
+    above = runtime_dir or environment.runtime_dir(environment.read_environment())
+    folders = proxy_folders(above)
+    if run is not None:
+        folders = [proxy.folder for proxy in running_proxies(above) if proxy.run == run]
+        if not folders:
+            raise UsageError(f"no run {run[:60]} is running", "`egress ps` lists runs with sandboxes")
+    # All at once: a proxy that hangs must not hold up what is revoked in the others.
+    with ThreadPoolExecutor(MAX_AT_ONCE) as threads:
+        found = list(threads.map(lambda folder: _ask(body, folder), folders))
+    replies = [reply for reply in found if reply is not None]
+    # Without any proxy that is the error to tell.
+    return replies or [ask_proxy("POST", "/kill", body, runtime_dir)]
+
+
+def _ask(body: Mapping[str, object], folder: Path) -> JsonAnswer | None:
+    """Ask a proxy; None if it has ended since it was listed: there is nothing left to revoke."""
+    try:
+        return ask_proxy("POST", "/kill", body, folder)
+    except NoProxyError:
+        return None
+    except UnreadableError as error:
+        return JsonAnswer(HTTPStatus.SERVICE_UNAVAILABLE, {"error": error.message, "hint": error.hint})
+
+
+def _joined(replies: Sequence[JsonAnswer]) -> dict[str, object] | None:
+    """Return the answers of several proxies as one; None without any."""
+    if not replies:
+        return None
+    answers = [answer for _, answer in replies]
+    joined = dict(answers[0])
+    joined["connections"] = sum(int(str(answer["connections"])) for answer in answers)
+    joined["known"] = any(answer["known"] for answer in answers)
+    if "kept" in joined:
+        joined["kept"] = all(answer.get("kept") is True for answer in answers)
+    if len(answers) > 1:
+        joined["runs"] = len(answers)
+    return joined
+
+
+def _error(replies: Sequence[JsonAnswer], *, is_done: bool) -> EgressError | None:
+    """Return the gravest error of the proxies; none that a name is unknown if another proxy knew it."""
+    wrong = [reply for reply in replies if reply[0] != HTTPStatus.OK]
+    if is_done:
+        wrong = [reply for reply in wrong if reply[1].get("unknown") is not True]
+    if not wrong:
+        return None
+    # A failure comes before a name that means two things, and that before one that means nothing.
+    status, answer = min(wrong, key=_gravity)
+    hint = str(answer.get("hint", ""))
+    # The name fits no kind, or several: guessing in an emergency could revoke the wrong thing.
+    if status == HTTPStatus.CONFLICT:
+        return UsageError(str(answer.get("error", "")), hint)
+    return ContentError(str(answer.get("error", "the proxy refused the request")), hint)
+
+
+def _gravity(reply: JsonAnswer) -> tuple[bool, bool]:
+    return reply[0] == HTTPStatus.CONFLICT, reply[1].get("unknown") is True
 
 
 def _say(kind: str, name: str, answer: Mapping[str, object], *, undo: bool) -> None:
@@ -67,9 +146,13 @@ def _say(kind: str, name: str, answer: Mapping[str, object], *, undo: bool) -> N
     if undo and not answer["known"]:
         render.line(f"the {kind} {name} was not revoked")
     elif undo:
-        render.line(("restored: ", GOOD), f"the {kind} ", (name, BOLD))
+        render.line(("restored: ", GOOD), f"the {kind} ", (name, BOLD), _in_runs(answer))
     else:
         closed = count(int(str(answer["connections"])), "connection")
-        render.line(("revoked: ", BAD), f"the {kind} ", (name, BOLD), f", {closed} closed")
+        render.line(("revoked: ", BAD), f"the {kind} ", (name, BOLD), f"{_in_runs(answer)}, {closed} closed")
         until = "" if answer.get("kept") is True else " or a restart"
         render.line(f"  {_AFTER[kind]} until `egress kill --undo`{until}")
+
+
+def _in_runs(answer: Mapping[str, object]) -> str:
+    return f" in {answer['runs']} runs" if "runs" in answer else ""

@@ -24,11 +24,12 @@ from egress.unix.stream_socket import is_path_too_long
 SOCKET_NAME: Final = "sandboxes.sock"
 SANDBOXES_FOLDER: Final = "sandboxes"
 """The folder for files of sandboxes."""
-_EMBEDDED_FOLDER: Final = "embedded"
+EMBEDDED_FOLDER: Final = "embedded"
+"""The folder for sockets of runs with a proxy of their own."""
 _ANOTHER: Final = "name another one as the runtime folder"
 _LOCK_NAME: Final = "owner.lock"
 # The longest path of a socket below the runtime folder; see `private_folder`.
-_MAX_PATH_BELOW: Final = Path(_EMBEDDED_FOLDER, "01234567", HANDOVER_SOCKET)
+_MAX_PATH_BELOW: Final = Path(EMBEDDED_FOLDER, "01234567", HANDOVER_SOCKET)
 
 
 def own_folder(folder: Path) -> Path:
@@ -56,7 +57,7 @@ def private_folder(runtime_dir: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="egress-", ignore_cleanup_errors=True) as made:
             yield Path(made)
         return
-    above = own_folder(own_folder(runtime_dir) / _EMBEDDED_FOLDER)
+    above = own_folder(own_folder(runtime_dir) / EMBEDDED_FOLDER)
     remove_stale(above)
     folder, lock = _make_private(above)
     try:

@@ -16,7 +16,7 @@ from egress.errors import UnreadableError
 from egress.review.line_fields import FIELDS_BY_NAME, TOTALS_FIELDS
 
 NAME = "index.sqlite3"
-VERSION = 3
+VERSION = 4
 """Raise it with every change of a table, or of what a column means: older files are made anew."""
 MARK = 0x45475249
 """What the database says it belongs to; `EGRI`."""

@@ -168,7 +168,7 @@ class PageStart(NamedTuple):
     order: int | None = None
     """The order of the line before the page."""
     latest: int = LATEST
-    """The page begins with the newest line of the chain that is not later."""
+    """The page begins with the newest line of the chain that is not later, or whose block is not."""
     end: tuple[int, int] = (LATEST, 0)
     """The page ends before this place."""
 
@@ -307,23 +307,25 @@ class IndexSearch:
         """Yield the lines of a chain that the index takes for wanted, in the order of the chain.
 
         A clock may jump, and lines stay in order all the same: going back in time, a line counts as no later
-        than any newer one.
+        than any newer one, and as no later than the latest line of a newer block.
         """
         wanted, page = self.shapes(), PageStart.of(chain, before)
-        order, is_reached, is_read = page.order, False, False
+        order, is_reached, is_read = page.order, page.latest == LATEST, False
         latest = max if is_forward else min
         for held in self.blocks(chain, before, is_forward=is_forward):
-            # The pages before have shown all of it.
-            if not is_reached and held.first > page.latest:
+            # The pages before have shown all of it, or there is nothing to show.
+            if (not is_reached and held.first > page.latest) or not held.lines:
                 continue
+            is_reached = is_reached or held.last <= page.latest
             edge, at = (held.first, held.at) if is_forward else (held.last, held.at + held.size)
-            edge = min(edge if order is None else latest(edge, order), page.latest)
+            order = min(edge if order is None else latest(edge, order), page.latest)
             # A block is opened when it is its turn: of many chains, most add nothing to a page.
-            yield FoundPlace(edge, held.file, at, "block")
+            yield FoundPlace(order, held.file, at, "block")
             # A rare text in a large log must not hold a page for minutes: the cursor lets the reader go on.
-            # A page reads one block of a chain at least, so that it never ends where it began.
-            if is_read and not is_forward and self.read > budget and held.lines:
-                yield FoundPlace(edge, held.file, at, "end")
+            # A page reads one block of a chain at least, so that it never ends where it began. Before its own
+            # first line it cannot end: a cursor does not say which lines the pages before have shown.
+            if is_read and is_reached and not is_forward and self.read > budget:
+                yield FoundPlace(order, held.file, at, "end")
                 return
             is_read = True
             places, chosen = self._places_in(held, wanted)
@@ -332,7 +334,7 @@ class IndexSearch:
                 if (not is_reached and moment > page.latest) or (held.file, held.at + offset) >= page.end:
                     continue
                 is_reached = True
-                order = moment if order is None else latest(order, moment)
+                order = latest(order, moment)
                 yield FoundPlace(order, held.file, held.at + offset)
 
     def _places_in(self, held: IndexedBlock, wanted: set[int] | None) -> tuple[PlaceColumns, list[int]]:

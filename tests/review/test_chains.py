@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from egress.audit import Sink, open_log, verify_log
@@ -298,7 +298,24 @@ def by_hand(log: Path) -> dict[int, list[LogEntry]]:
     return found
 
 
-@settings(max_examples=examples(60), deadline=None)
+@pytest.mark.timeout(1200)
+@settings(max_examples=examples(40), deadline=None)
+@example(
+    # A page ended in a chain before its own first line, and the next page showed a line again.
+    steps=[(0, 0.0, False)] * 6 + [(0, 0.0, True), (1, 0.0, True), (1, -3.0, True), (0, 0.5, True)],
+    filters=Filters(verdict="deny"),
+    size=1,
+    block=3,
+    budget=0,
+)
+@example(
+    # A newer block without a wanted line put an older one of its chain behind the pages that were shown.
+    steps=[(0, 0.0, False)] * 18 + [(1, 0.0, False)] * 2 + [(1, -3.0, False)],
+    filters=Filters(grep="r-1"),
+    size=1,
+    block=2,
+    budget=0,
+)
 @given(
     steps=st.lists(STEP, max_size=30),
     filters=FILTER,

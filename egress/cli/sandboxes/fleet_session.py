@@ -146,12 +146,17 @@ def connect_served(runtime_dir: Path | None) -> Iterator[RemoteRuntime]:
     folder = runtime_dir or environment.runtime_dir(environment.read_environment())
     remote = connect_if_served(folder / SOCKET_NAME)
     if remote is None:
-        raise FleetUnavailableError(
-            f"`egress up` is not running (no answer at {folder / SOCKET_NAME})",
-            "start `egress up`, or name the folder of its socket with --runtime-dir",
-        )
+        raise not_served(folder)
     with remote:
         yield remote
+
+
+def not_served(folder: Path) -> FleetUnavailableError:
+    """Return the error that `egress up` does not run with this runtime folder."""
+    return FleetUnavailableError(
+        f"`egress up` is not running (no answer at {folder / SOCKET_NAME})",
+        "start `egress up`, or name the folder of its socket with --runtime-dir",
+    )
 
 
 def is_shared(found: SandboxFleet) -> bool:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
+from egress import environment
 from egress.cli import folder_options, render
 from egress.cli.render import BAD, DIM, DOUBT, GOOD, Cell
 from egress.cli.sandboxes import fleet_session
-from egress.fleet import Preview, SandboxStatus
+from egress.fleet import FleetInfo, Preview, SandboxStatus
+from egress.fleet.errors import FleetUnavailableError
+from egress.fleet.running_proxies import RunProxy, running_proxies
 
+_HEADS = ("sandbox", "state", "image", "profile", "made", "left")
 _STYLES = {"running": GOOD, "paused": DOUBT, "stopped": BAD}
 
 
@@ -19,26 +25,59 @@ _STYLES = {"running": GOOD, "paused": DOUBT, "stopped": BAD}
 @folder_options.of_running
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def ps(runtime_dir: Path | None, as_json: bool) -> int:
-    """List the sandboxes of `egress up`.
+    """List the sandboxes of `egress up`, and those of other runs of this user.
 
     \b
     Examples:
       egress ps
       egress ps --json
     """
-    with fleet_session.connect_served(runtime_dir) as fleet:
-        standings = [fleet.status(info.name) for info in fleet.list()]
-        previews = fleet.previews()
+    folder = runtime_dir or environment.runtime_dir(environment.read_environment())
+    served, others = _served(folder)
     if as_json:
-        render.data([_as_data(each, previews) for each in standings])
-    elif standings:
-        heads: list[Cell] = [(text, DIM) for text in ("sandbox", "state", "image", "profile", "made", "left")]
-        render.table([heads, *map(_row, standings)])
-        for each in previews:
-            render.line(f"{each.sandbox}: preview of port {each.port}")
+        data = [_as_data(each, served) for each in served.standings] if served else []
+        render.data([*data, *(_as_data_of_run(name, proxy) for name, proxy in others)])
+        return 0
+    rows = [_row(each) for each in served.standings] if served else []
+    rows += [_row_of_run(name, proxy) for name, proxy in others]
+    if rows:
+        # Sandboxes of `egress up` belong to one run, which says nothing beside no other.
+        heads = (*_HEADS, *(["run"] if others else []))
+        render.table([[(text, DIM) for text in heads], *rows])
     else:
         render.line("no sandboxes")
+    for each in served.previews if served else ():
+        render.line(f"{each.sandbox}: preview of port {each.port}")
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServedSandboxes:
+    """The sandboxes of `egress up`."""
+
+    about: FleetInfo
+    standings: Sequence[SandboxStatus]
+    previews: Sequence[Preview]
+
+
+def _served(folder: Path) -> tuple[ServedSandboxes | None, list[tuple[str, RunProxy]]]:
+    """Return the sandboxes of `egress up`, and those of runs with a proxy of their own.
+
+    Raises `FleetUnavailableError` where there is neither.
+    """
+    try:
+        with fleet_session.connect_served(folder) as fleet:
+            standings = [fleet.status(info.name) for info in fleet.list()]
+            served = ServedSandboxes(fleet.about, standings, fleet.previews())
+    except FleetUnavailableError:
+        served = None
+    own = served.about.runtime_dir if served else None
+    # `egress serve` serves sandboxes that others made: those are for `egress status`.
+    runs = [proxy for proxy in running_proxies(folder) if proxy.folder not in (folder, own)]
+    others = [(name, proxy) for proxy in runs for name in proxy.sandboxes]
+    if served is None and not others:
+        raise fleet_session.not_served(folder)
+    return served, others
 
 
 def _row(each: SandboxStatus) -> list[Cell]:
@@ -48,7 +87,13 @@ def _row(each: SandboxStatus) -> list[Cell]:
     return [info.name, (info.state, _STYLES.get(info.state, "")), info.image, info.profile or "", made, left]
 
 
-def _as_data(each: SandboxStatus, previews: tuple[Preview, ...]) -> dict[str, object]:
+def _row_of_run(name: str, proxy: RunProxy) -> list[Cell]:
+    since = _moment(proxy.since)
+    made = _ago(since) if since else ""
+    return [name, ("running", GOOD), "", proxy.sandboxes[name], made, "", proxy.run]
+
+
+def _as_data(each: SandboxStatus, served: ServedSandboxes) -> dict[str, object]:
     info = each.info
     return {
         "name": info.name,
@@ -61,8 +106,30 @@ def _as_data(each: SandboxStatus, previews: tuple[Preview, ...]) -> dict[str, ob
         "seconds_left": each.left,
         "seconds_idle": each.idle,
         # The address contains the token, so only the port is listed.
-        "ports": [preview.port for preview in previews if preview.sandbox == info.name],
+        "ports": [preview.port for preview in served.previews if preview.sandbox == info.name],
+        "run": served.about.run,
     }
+
+
+def _as_data_of_run(name: str, proxy: RunProxy) -> dict[str, object]:
+    """Return what the proxy of another run knows of its sandbox."""
+    profile, since = proxy.sandboxes[name] or None, _moment(proxy.since)
+    made = since.isoformat() if since else None
+    return {
+        "name": name,
+        "state": "running",
+        "profile": profile,
+        "created": made,
+        "run": proxy.run,
+        "pid": proxy.pid,
+    }
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def _ago(moment: datetime) -> str:

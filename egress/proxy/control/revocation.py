@@ -71,6 +71,10 @@ class RevocationEngine(Protocol):
     def swap(self, policy: Policy) -> None: ...
 
 
+class UnknownNameError(UsageError):
+    """Nothing has the name of a revocation."""
+
+
 @dataclass(frozen=True, slots=True)
 class RevocationResult:
     """The result of revoking or restoring access."""
@@ -147,7 +151,7 @@ class Revocations:
             # An operator in an emergency need not look into the rules first: any host name is accepted.
             kinds = ["host"]
         if not kinds:
-            raise UsageError(
+            raise UnknownNameError(
                 f"there is no {kind or 'sandbox, host or secret'} of this name here", self._ways(kind)
             )
         if len(kinds) > 1:

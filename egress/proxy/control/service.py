@@ -27,6 +27,7 @@ from egress.proxy.control.revocation import (
     RevocationResult,
     Revocations,
     RevocationStore,
+    UnknownNameError,
 )
 from egress.proxy.control.rule_reload import ReloadOutcome, RuleReloader
 from egress.proxy.control.sandbox_routes import SandboxRoutes
@@ -227,6 +228,7 @@ class ControlService:
             {
                 "version": __version__,
                 "pid": os.getpid(),
+                "run": self.engine.audit.run,
                 "since": _moment(self._since),
                 "ready": not problems,
                 "problems": problems,
@@ -369,7 +371,8 @@ class ControlService:
                     "leave --keep away; stop what starts the sandbox",
                 )
         except EgressError as error:
-            return ControlReply(409, {"error": error.message, "hint": error.hint})
+            is_unknown = isinstance(error, UnknownNameError)
+            return ControlReply(409, {"error": error.message, "hint": error.hint, "unknown": is_unknown})
         try:
             if undo:
                 done = await self.withdrawals.restore(*found)

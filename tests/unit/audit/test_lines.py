@@ -123,7 +123,10 @@ def test_a_lost_exchange_names_its_secrets_and_whether_it_was_sent() -> None:
 def test_an_event_always_has_all_its_facts(kind: str) -> None:
     # A field of a later version is left out where it has nothing to say.
     later = {"kept", "chains"}
-    assert list(body(lines.event(kind, {}))) == ["event", *(fact for fact in EVENTS[kind] if fact not in later)]
+    assert list(body(lines.event(kind, {}))) == [
+        "event",
+        *(fact for fact in EVENTS[kind] if fact not in later),
+    ]
     numbers = {"line", "column", "connections", "port", "bytes", "quota", "chains"}
     facts: dict[str, str | int | None] = {
         fact: True if fact == "kept" else 7 if fact in numbers else 'a"b\n' for fact in EVENTS[kind]
