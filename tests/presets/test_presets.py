@@ -209,3 +209,11 @@ def test_an_index_preset_reads_and_sends_no_credential(name: str) -> None:
         for rule in entry.allow:
             is_audit = rule.ref.id == "npm-index-audit"
             assert rule.predicates.methods == frozenset({"POST"} if is_audit else {"GET", "HEAD"})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_deny_says_why(name: str) -> None:
+    """The sandbox that it stops reads the reason, and so does the operator."""
+    for entry in entries(name):
+        for rule in entry.deny:
+            assert re.fullmatch(r"[A-Z].{15,}\.", rule.ref.reason), rule.ref

@@ -139,3 +139,18 @@ limits: { requests: 10/minute }
     assert limits.fields == {"requests": "10/minute"}
     assert InheritedRules(None).limits() is None
     assert InheritedRules(None).profiles() == list(InheritedRules(None).lost("a.example.com")) == []
+
+
+def test_an_injection_keeps_the_slots_that_it_strips() -> None:
+    text = """
+        version: 1
+        secrets: {s: {from: "env:S", hosts: [a.example.com]}}
+        hosts:
+          a.example.com:
+            allow: [{id: x}]
+            inject: [{bearer: s, strip: ["header:x-api-key"], for: [x]}]
+    """
+    rules = load([RuleText("hosts.yaml", text)]).policy
+    found = InheritedRules(rules).injection("a.example.com", "s", "header:authorization")
+    assert found is not None
+    assert found.fields == {"bearer": "s", "strip": ["header:x-api-key"]}
