@@ -16,6 +16,7 @@ RUN ["python3", "/build/install.py", "packages"]
 COPY egress/ /build/egress/
 COPY container/proxy/trust.py container/proxy/folders.py /opt/egress/share/
 RUN ["python3", "/build/install.py", "egress"]
+RUN ["python3", "/build/install.py", "slim"]
 
 FROM ${BASE_IMAGE}
 COPY --from=made /opt/egress/ /opt/egress/

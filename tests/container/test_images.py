@@ -139,13 +139,22 @@ def test_the_proxy_holds_exactly_what_the_lock_file_names(engine: DockerEngine, 
     )
     done = run(proxy, *PYTHON, code, entrypoint="")
     installed = {plain(each) for each in done.stdout.split()}
+    unused = {"tornado", "urwid", "wcwidth"}
     locked = {
         plain(each)
         for each in re.findall(r"^([\w.-]+==[\w.!+]+)", recipes.lock().read_text("utf-8"), re.MULTILINE)
     }
     assert len(installed) > 40
-    # The rest of the lock file is for other systems.
+    # The rest of the lock file is for other systems, or for programs that the image does not have.
     assert installed <= locked
+    assert not {each.partition("==")[0] for each in installed} & unused
+
+
+@pytest.mark.timeout(400)
+def test_the_proxy_is_small(engine: DockerEngine, proxy: str) -> None:
+    command = ["docker", "image", "inspect", "--format", "{{.Size}}", proxy]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= 120_000_000
 
 
 @pytest.mark.timeout(400)

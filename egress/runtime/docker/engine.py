@@ -24,6 +24,7 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.types import IPAMConfig, IPAMPool
 
 from egress.runtime.docker.engine_socket import ENGINE_SOCKET, EngineSocket, unfit_engine
+from egress.runtime.docker.labels import IMAGE_LABEL
 from egress.runtime.docker.sdk_transport import SdkTransport
 from egress.runtime.errors import (
     EngineError,
@@ -52,6 +53,16 @@ class Container:
     state: str
     """The engine's own word: created, running, paused, restarting, removing, exited or dead."""
     labels: Mapping[str, str]
+    created: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnImage:
+    """An image at the engine that was made here."""
+
+    id: str
+    names: tuple[str, ...]
+    """With their tags; none of an image that a newer one has taken the name of."""
     created: int
 
 
@@ -149,9 +160,10 @@ class DockerEngine:
         return tuple(str(path) for path in found.get("Volumes") or ())
 
     def import_image(self, archive: BinaryIO, repository: str, tag: str, changes: Sequence[str] = ()) -> None:
-        """Import a tar archive as an image of one layer."""
+        """Import a tar archive as an image of one layer, with a label that says that it is ours."""
+        labelled = [*changes, f"LABEL {IMAGE_LABEL}={repository}"]
         with _translated_errors("make an image", self.socket):
-            self._api.import_image_from_data(archive, repository, tag, changes=list(changes))
+            self._api.import_image_from_data(archive, repository, tag, changes=labelled)
         self.image_id(f"{repository}:{tag}")
 
     def tag_image(self, name: str, repository: str, tag: str) -> None:
@@ -159,6 +171,25 @@ class DockerEngine:
         found = self.image_id(name)
         with _translated_errors("name an image", self.socket):
             self._api.tag(found, repository, tag, force=True)
+
+    def images(self, label: str) -> list[OwnImage]:
+        """The images with a label."""
+        with _translated_errors("list images", self.socket):
+            found = self._api.images(filters={"label": label})
+        return [
+            OwnImage(
+                str(each["Id"]),
+                # An image without a name is listed with one that no image can have.
+                tuple(name for name in map(str, each.get("RepoTags") or ()) if name != "<none>:<none>"),
+                int(each["Created"]),
+            )
+            for each in found
+        ]
+
+    def untag_image(self, name: str) -> None:
+        """Remove a name of an image, and the image with its last. Raises `EngineError` if it is in use."""
+        with _translated_errors("remove an image", self.socket), suppress(NotFound):
+            self._api.remove_image(name)
 
     def remove_image(self, name: str) -> None:
         with _translated_errors("remove an image", self.socket), suppress(NotFound):

@@ -12,6 +12,8 @@ from egress.runtime.spec import RESERVED_LABEL_PREFIX
 
 ROLE_LABEL: Final = f"{RESERVED_LABEL_PREFIX}role"
 LEASE_LABEL: Final = f"{RESERVED_LABEL_PREFIX}lease"
+IMAGE_LABEL: Final = f"{RESERVED_LABEL_PREFIX}image"
+"""The label of every image made here; its value is the repository, the name without a tag."""
 
 ROLE_SANDBOX: Final = "sandbox"
 ROLE_DOOR: Final = "door"

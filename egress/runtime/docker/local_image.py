@@ -27,6 +27,7 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from egress.runtime.docker import elf
 from egress.runtime.errors import UnsupportedError
 
 _LIBRARY_LINE: Final = re.compile(r"(?:=> |^\s*)(/\S+) \(0x")
@@ -45,8 +46,17 @@ _EXCLUDED_MODULES: Final = frozenset(
         "lib2to3",
         "site-packages",
         "__pycache__",
+        "pydoc_data",
+        "turtle",
+        "_tkinter",
+        "xxlimited",
+        "xxlimited_35",
+        "xxsubtype",
     }
 )
+"""Modules that no program in an image imports: tests, windows, and what it takes to build Python."""
+_TEST_MODULES: Final = ("_test", "_ctypes_test", "_xxtest")
+"""What the names of extensions begin with that only Python's own tests import."""
 _LIST_MODULES_SCRIPT: Final = """
 import runpy, sys
 runpy.run_path(sys.argv[1], run_name="looked_at")
@@ -128,7 +138,7 @@ class ImageTree:
                 entry.linkname = target
                 tar.addfile(entry)
             for path, source in sorted(self._files.items()):
-                data = source if isinstance(source, bytes) else source.read_bytes()
+                data = source if isinstance(source, bytes) else elf.without_symbols(source.read_bytes())
                 # Modes follow from the kind of file: those of this machine would change the archive.
                 is_program = path in self._programs or ".so" in path or "/ld-" in path
                 entry = _entry(path, tarfile.REGTYPE, 0o755 if is_program else 0o644)
@@ -218,8 +228,12 @@ def _all_modules(folder: Path) -> Iterator[Path]:
         if path.is_dir():
             if path.name not in _EXCLUDED_MODULES and not path.name.startswith("config-"):
                 yield from _all_modules(path)
-        elif path.suffix in (".py", ".so"):
+        elif path.suffix in (".py", ".so") and not _is_excluded(path.name.partition(".")[0]):
             yield path
+
+
+def _is_excluded(module: str) -> bool:
+    return module in _EXCLUDED_MODULES or module.startswith(_TEST_MODULES)
 
 
 def _compiled(source: Path) -> bytes:

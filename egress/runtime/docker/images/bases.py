@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from egress.runtime.docker import local_image
+from egress.runtime.docker import local_image, superseded
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.images.builder import ProgressCallback, ignore_progress
 from egress.runtime.docker.local_image import ImageTree
@@ -55,7 +55,8 @@ def python_tree() -> ImageTree:
     tree = local_image.small_system_tree(())
     for name in BASE_LIBRARIES:
         if found := library(name):
-            tree.module(f"usr/lib/{name}", found)
+            tree.library(found)
+            tree.libraries(found)
     folder = Path(local_image.PYTHON_PATH).parent.parent / "lib" / Path(local_image.PYTHON_PATH).name
     with zipfile.ZipFile(_pip()) as wheel:
         for name in wheel.namelist():
@@ -75,6 +76,7 @@ def import_tree(
         except ImageMissingError:
             say(f"building {name} from the files of this machine")
             engine.import_image(archive, repository, digest[:16], changes)
+            superseded.remove_superseded(engine, repository)
     return name
 
 

@@ -15,19 +15,20 @@ from typing import Final
 from docker import APIClient
 from docker.errors import DockerException
 
+from egress.runtime.docker import superseded
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.images.recipes import Recipe
+from egress.runtime.docker.labels import IMAGE_LABEL
 from egress.runtime.errors import EngineError
 
 type ProgressCallback = Callable[[str], None]
 
-IMAGE_LABEL: Final = "egress.image"
-"""The label of every image built here; its value is the name of the product."""
 _BUILD_TIMEOUT: Final = 900
 _MAX_ERROR_LINES: Final = 5
 _FAILED_HINT: Final = "fix the error of the last step"
 _NO_BASE_HINT: Final = "name a base that the engine has, or omit it to build one without a registry"
 _BASE_STEP: Final = re.compile(r"Step \d+/\d+ : FROM ")
+_MADE_IMAGE: Final = re.compile(r"---> ([0-9a-f]{12,64})")
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -70,7 +71,7 @@ def build(
                 use_config_proxy=False,
                 network_mode="none" if is_offline else None,
             )
-            _follow(said, say)
+            stages = _follow(said, say)
         except (DockerException, OSError) as error:
             raise EngineError(
                 f"the engine did not build {name} ({type(error).__name__})",
@@ -79,11 +80,16 @@ def build(
         finally:
             api.close()
     engine.image_id(name)
+    superseded.remove_stages(engine, stages)
+    superseded.remove_superseded(engine, name.partition(":")[0])
     return name
 
 
-def _follow(said: Iterable[Mapping[str, object]], say: ProgressCallback) -> None:
+def _follow(said: Iterable[Mapping[str, object]], say: ProgressCallback) -> list[str]:
+    """Pass on what the engine says, and return the images in which stages before the last one ended."""
     lines: list[str] = []
+    stages: list[str] = []
+    image = ""
     pulling: set[str] = set()
     for each in said:
         if "error" in each:
@@ -94,11 +100,16 @@ def _follow(said: Iterable[Mapping[str, object]], say: ProgressCallback) -> None
             if text := _strip_colours(line):
                 lines.append(text)
                 say(text)
+            if made := _MADE_IMAGE.fullmatch(text):
+                image = made[1]
+            elif image and _BASE_STEP.match(text):
+                stages.append(image)
         # A pull reports each piece of each layer; only each stage is passed on, once.
         stage = _strip_colours(str(each.get("status", "")))
         if stage and stage not in pulling:
             pulling.add(stage)
             say(stage)
+    return stages
 
 
 def _strip_colours(line: str) -> str:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import cast
 
-from egress.runtime.docker.engine import DockerEngine
+from egress.runtime.docker.engine import DockerEngine, OwnImage
 from egress.runtime.docker.image_cache import find_or_make, fingerprint
 from egress.runtime.errors import ImageMissingError
 
@@ -21,6 +21,9 @@ class Names:
         if name not in self.ids:
             raise ImageMissingError("no", "none")
         return self.ids[name]
+
+    def images(self, label: str) -> list[OwnImage]:
+        return []
 
     def tag_image(self, name: str, repository: str, tag: str) -> None:
         self.ids[f"{repository}:{tag}"] = self.image_id(name)

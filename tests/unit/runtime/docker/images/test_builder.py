@@ -48,3 +48,20 @@ def test_a_base_that_could_not_be_fetched_is_told_as_one() -> None:
     with pytest.raises(EngineError) as caught:
         _follow([*lines, {"error": "unauthorized"}], ignore_progress)
     assert "without a registry" in caught.value.hint
+
+
+def test_the_images_in_which_stages_end_are_found() -> None:
+    """With the engine's own words; the last stage is the image itself."""
+    lines = (
+        "Step 1/4 : FROM base AS one\n",
+        " ---> aaaaaaaaaaaa\n",
+        "Step 2/4 : RUN true\n",
+        " ---> Running in 0123456789ab\n",
+        "Removing intermediate container 0123456789ab\n",
+        " ---> bbbbbbbbbbbb\n",
+        "Step 3/4 : FROM base\n",
+        " ---> aaaaaaaaaaaa\n",
+        "Step 4/4 : CMD true\n",
+        " ---> cccccccccccc\n",
+    )
+    assert _follow([{"stream": line} for line in lines], ignore_progress) == ["bbbbbbbbbbbb"]
