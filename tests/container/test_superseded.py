@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from egress.runtime.docker import image_cache, superseded
-from egress.runtime.docker.engine import DockerEngine
+from egress.runtime.docker.engine import DockerEngine, OwnImage
 from egress.runtime.docker.labels import IMAGE_LABEL
 from egress.runtime.docker.superseded import KEPT_IMAGES, KEPT_NAMES
 
@@ -43,7 +43,7 @@ def at_different_times(engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) ->
     """The engine counts seconds, and a test does not wait: the order is told by the names."""
     listed = engine.images
 
-    def dated(label: str) -> list[object]:
+    def dated(label: str) -> list[OwnImage]:
         return sorted(listed(label), key=lambda image: min(image.names, default=""))
 
     monkeypatch.setattr(engine, "images", dated)
