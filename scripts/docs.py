@@ -204,7 +204,9 @@ def parameters(preset: Preset) -> Iterator[str]:
     if preset.head.parameters:
         yield from ("", "| parameter | type | when left out | what it is |", "| --- | --- | --- | --- |")
     for name, parameter in preset.head.parameters.items():
-        yield f"| `{name}` | {parameter.type} | {preset_default(parameter)} | {cell(parameter.help)} |"
+        risks = (f"`{choice}`: {risk}" for choice, risk in parameter.risks.items())
+        told = " ".join([parameter.help, *risks])
+        yield f"| `{name}` | {parameter.type} | {preset_default(parameter)} | {cell(told)} |"
 
 
 def preset_default(parameter: Parameter) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from egress.cli import render
-from egress.cli.render import BOLD, DIM, Cell
+from egress.cli.render import BOLD, DIM, DOUBT, Cell
 from egress.errors import UsageError
 from egress.policy.bundled_presets import preset_texts
 from egress.rules.compile.presets import Parameter, Preset, read
@@ -50,6 +50,9 @@ def _show(preset: Preset) -> None:
     render.line((preset.name, BOLD), f"  {preset.head.title}")
     render.line()
     render.table([_row(name, parameter) for name, parameter in preset.head.parameters.items()], indent=2)
+    for name, parameter in preset.head.parameters.items():
+        for choice, risk in parameter.risks.items():
+            render.line(("  risk: ", DOUBT), f"{name}: {choice}: {risk}")
     render.line()
     render.line(("in a rule file:", DIM))
     render.line("  use:")

@@ -58,3 +58,10 @@ def test_as_json_a_program_gets_all_of_it(capsys: Captured) -> None:
 def test_a_name_that_is_none_is_status_two_with_the_nearest(capsys: Captured) -> None:
     assert main(["presets", "gitub"]) == 2
     assert capsys.readouterr().err == "error: unknown preset `gitub`\nhint: did you mean `github`?\n"
+
+
+def test_the_risk_of_a_choice_is_shown(capsys: Captured) -> None:
+    assert main(["presets", "github"]) == 0
+    assert "risk: graphql: read-write: GraphQL is not read." in capsys.readouterr().out
+    assert main(["presets", "anthropic"]) == 0
+    assert "risk:" not in capsys.readouterr().out
