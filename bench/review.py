@@ -29,8 +29,8 @@ from bench.audit import FACTS, KEY, RECORD, REFUSAL
 from egress.audit import Durations, Sink, files, lines
 from egress.audit.chain import Chain, Keys
 from egress.audit.checkpoint import CheckpointFile, LogPosition
-from egress.audit.clock import TimestampFormatter
 from egress.audit.verify import verify
+from egress.audit.writer import TimestampFormatter
 from egress.exchange import Destination
 from egress.review import Filters, Index, schema
 from egress.review.drafting import TimeRange, Traffic, draft, is_decided, observe, read, replay, suggest

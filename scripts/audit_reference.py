@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from egress.audit.chain import Chain, Keys
 from egress.audit.clock import format_timestamp
-from egress.audit.encode import body
 from egress.audit.fields import LogLine, about_fields
+from egress.audit.lines import body
 from egress.audit.schema import LINE_SECTIONS
 
 KEY = bytes(range(32))

@@ -17,36 +17,14 @@ class AuditClock(Protocol):
         ...
 
 
-class TimestampFormatter:
-    """Formats timestamps of log lines: RFC 3339, UTC, microseconds. Caches the current second."""
-
-    __slots__ = ("_clock", "_second", "_text")
-
-    def __init__(self, clock: AuditClock) -> None:
-        self._clock = clock
-        self._second = -1
-        self._text = ""
-
-    def now(self) -> str:
-        """`2026-03-01T09:30:00.000123Z`."""
-        return self.at(self._clock.now_ns())
-
-    def at(self, moment: int) -> str:
-        """Format UTC nanoseconds."""
-        second, rest = divmod(moment, 1_000_000_000)
-        if second != self._second:
-            self._second = second
-            self._text = _date_and_time(second)
-        return f"{self._text}.{rest // 1000:06d}Z"
-
-
 def format_timestamp(moment: int) -> str:
     """Format UTC nanoseconds as in a log line."""
     second, rest = divmod(moment, 1_000_000_000)
-    return f"{_date_and_time(second)}.{rest // 1000:06d}Z"
+    return f"{date_and_time(second)}.{rest // 1000:06d}Z"
 
 
-def _date_and_time(second: int) -> str:
+def date_and_time(second: int) -> str:
+    """Format UTC seconds, without a fraction."""
     # Not `datetime`, which raises for years after 9999: a wrong clock must not stop the audit.
     days, inside = divmod(second, 86_400)
     year, month, day = _civil(days)

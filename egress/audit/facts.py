@@ -34,15 +34,13 @@ class Intent:
     """The names of the secrets that it will carry."""
 
 
+@dataclass(slots=True, eq=False)
 class Ticket:
     """The right to send one thing upstream. It is spent by the line that records what came of it."""
 
-    __slots__ = ("is_spent", "slot")
-
-    def __init__(self, slot: int) -> None:
-        self.slot = slot
-        # A spent ticket reports nothing more: its slot may already belong to another request.
-        self.is_spent = False
+    slot: int
+    is_spent: bool = False
+    """A spent ticket reports nothing more: its slot may already belong to another request."""
 
 
 @value_class
@@ -56,19 +54,8 @@ class Durations:
     first_byte: int = 0
     total: int = 0
 
-    def not_negative(self) -> Durations:
-        """Return these durations, with 0 for a negative one: readers of the log add them up."""
-        values = (self.resolve, self.connect, self.tls, self.secret, self.first_byte, self.total)
-        return self if min(values) >= 0 else Durations(*(max(0, value) for value in values))
-
 
 NO_DURATIONS = Durations()
-
-
-def microseconds_between(began: float, ended: float) -> int:
-    """Return the time from one monotonic moment to another; 0 where a stage was not reached."""
-    # A moment of 0 is one that was not reached.
-    return max(0, int((ended - began) * 1_000_000)) if began and ended else 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

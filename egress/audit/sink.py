@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from egress.audit import files, lines
 from egress.audit.chain import Keys
-from egress.audit.clock import AuditClock, TimestampFormatter
+from egress.audit.clock import AuditClock
 from egress.audit.facts import (
     AuditCounts,
     AuditStoppedError,
@@ -38,7 +38,7 @@ from egress.audit.gaps import Gap, GapKind
 from egress.audit.inflight import DROPPED, FOLDED, LOOSE, UNRECORDED, InFlight
 from egress.audit.recorded_pruning import PendingPrunings
 from egress.audit.resume_point import ResumePoint, find_resume_point
-from egress.audit.writer import NO_SLOT, OnFull, Writer, WriterOptions
+from egress.audit.writer import NO_SLOT, OnFull, TimestampFormatter, Writer, WriterOptions
 from egress.errors import UnreadableError, reason_of
 from egress.exchange import ExchangeRecord
 from egress.types import Identity, Verdict

@@ -28,7 +28,7 @@ from typing import Literal
 from egress.audit import files, lines, recorded_pruning
 from egress.audit.chain import Chain, Keys
 from egress.audit.checkpoint import CheckpointFile, LogPosition
-from egress.audit.clock import AuditClock, TimestampFormatter
+from egress.audit.clock import AuditClock, date_and_time
 from egress.audit.gaps import CLOSING
 from egress.audit.inflight import DROPPED, LOOSE, MAX_LOOSE_REFUSALS, InFlight
 from egress.audit.resume_point import ResumePoint
@@ -61,6 +61,29 @@ class WriterOptions:
     rotate_at: int
     keep: int
     on_full: OnFull
+
+
+class TimestampFormatter:
+    """Formats timestamps of log lines: RFC 3339, UTC, microseconds. Caches the current second."""
+
+    __slots__ = ("_clock", "_second", "_text")
+
+    def __init__(self, clock: AuditClock) -> None:
+        self._clock = clock
+        self._second = -1
+        self._text = ""
+
+    def now(self) -> str:
+        """`2026-03-01T09:30:00.000123Z`."""
+        return self.at(self._clock.now_ns())
+
+    def at(self, moment: int) -> str:
+        """Format UTC nanoseconds."""
+        second, rest = divmod(moment, 1_000_000_000)
+        if second != self._second:
+            self._second = second
+            self._text = date_and_time(second)
+        return f"{self._text}.{rest // 1000:06d}Z"
 
 
 class Writer:

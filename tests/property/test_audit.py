@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from egress.audit import Durations, ExchangeFacts, Intent, Sink, Ticket, Verification, checkpoint
 from egress.audit.chain import Keys
-from egress.audit.facts import microseconds_between
-from egress.proxy.lanes.relay_services import UpstreamRoute, durations
+from egress.audit.lines import not_negative
+from egress.proxy.lanes.relay_services import UpstreamRoute, durations, microseconds_between
 from egress.relay.ports import ExchangeTiming
 from egress.types import Identity
 from tests.unit.audit.sample import (
@@ -384,7 +384,7 @@ def test_no_line_holds_a_negative_number(given_times: list[ExchangeTiming | Dura
         sink = opened(log)
         for each in given_times:
             took = each if isinstance(each, Durations) else durations(each, UpstreamRoute())
-            assert isinstance(each, Durations) or took == took.not_negative(), "already where it is made"
+            assert isinstance(each, Durations) or took == not_negative(took), "already where it is made"
             sink.exchange(sink.begin(OPENING), RECORD, replace(FACTS, durations=took))
             sink.tunnel(sink.begin(OPENING), replace(TUNNEL, durations=took))
         sink.close()

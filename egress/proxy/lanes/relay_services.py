@@ -12,7 +12,6 @@ from egress.audit.facts import (
     ExchangeFacts,
     Intent,
     Ticket,
-    microseconds_between,
 )
 from egress.credentials import NO_PLACEHOLDERS, Canaries, CanaryScan, Placeholders
 from egress.exchange import Exchange, ExchangeRecord, Spend
@@ -215,6 +214,12 @@ class RelayServices:
                 peer=admitted.peer,
             )
         return route.way
+
+
+def microseconds_between(began: float, ended: float) -> int:
+    """Return the time from one monotonic moment to another; 0 where a stage was not reached."""
+    # A moment of 0 is one that was not reached.
+    return max(0, int((ended - began) * 1_000_000)) if began and ended else 0
 
 
 def secret_specs(policy: Policy, names: tuple[str, ...]) -> tuple[SecretSpec, ...]:

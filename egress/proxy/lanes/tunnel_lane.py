@@ -22,13 +22,13 @@ from egress.audit.facts import (
     RefusalFacts,
     Ticket,
     TunnelFacts,
-    microseconds_between,
 )
 from egress.errors import NOT_STOPPED_CODES
 from egress.proxy.clock import Clock
 from egress.proxy.lanes.connection import AdmittedConnection, LiveConnections, refusal_facts
 from egress.proxy.lanes.dial import ConnectedSocket, Dialer, DialError
 from egress.proxy.lanes.pipe import EndedBy, Pipe, PipeBuffer
+from egress.proxy.lanes.relay_services import microseconds_between
 from egress.proxy.metrics import Metrics
 from egress.rules.decide.decision import decide_host
 from egress.rules.decide.policy import Policy

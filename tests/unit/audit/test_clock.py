@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.audit.clock import TimestampFormatter, format_timestamp
+from egress.audit.clock import format_timestamp
+from egress.audit.writer import TimestampFormatter
 from tests.unit.audit.sample import Clock
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.audit.encode import body, cut, escaped
 from egress.audit.fields import CUT_MARK, MAX_ID, MAX_NAME, MAX_REASON, Injected, LogLine
+from egress.audit.lines import body, cut, escaped
 from egress.audit.schema import LINE_KINDS, ExchangeLine, LostLine, Stopped
 
 HOSTILE = ["\n", "\r\n", "\x1b[2J", '"', "\\", "\x00", "\x7f", "\x9b", "\u2028", "\u202e", "\ud800", "é"]
