@@ -62,7 +62,6 @@ WANTING = {
     "egress ps --json": "`egress up` is not running",
     "egress rm --all": "`egress up` is not running",
     "egress rm run-4f2a9c1e": "`egress up` is not running",
-    'egress run --agent claude-code --image my-agents -- claude -p "fix the test"': "my-agents",
     "egress run --mount .:/workspace:rw -- bash": "no rules found",
     "egress run -- curl https://api.example.com/v1/me": "no rules found",
     "egress serve --rules hosts.yaml": "file not found: hosts.yaml",
@@ -76,8 +75,13 @@ WANTING = {
 }
 """Examples that want something that is not here, and what they say then; tests of the proxy have it."""
 
-BUILDING = {"egress image build agents", "egress image build sandbox --base debian:stable-slim"}
-"""Examples that take minutes, and an engine: tests of images have them."""
+BUILDING = {
+    "egress image build agents",
+    "egress image build sandbox --base debian:stable-slim",
+    'egress run --agent claude-code --mount .:/workspace:rw -- claude -p "fix the test"',
+    "egress up --image my-agents --ready 2",
+}
+"""Examples that take an engine and its images: tests of images and of tools have them."""
 
 DIALLING = {"egress gate --blocked 10.96.0.1:443 --blocked 169.254.169.254:80 --proxy 10.96.0.92:3128"}
 """Examples that dial addresses of a cluster: tests/proxy/test_gate.py dials those of loopback."""
