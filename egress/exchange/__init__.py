@@ -6,7 +6,6 @@ answers. Nothing about the order of checks, about what may leave or come back, s
 
 from __future__ import annotations
 
-from egress.exchange.denied_exchange import DeniedExchange
 from egress.exchange.exchange import Exchange, OrderError, Spend
 from egress.exchange.messages import (
     AnswerHead,
@@ -23,7 +22,6 @@ from egress.exchange.messages import (
 __all__ = [
     "AnswerHead",
     "CutExchange",
-    "DeniedExchange",
     "DenyRequest",
     "Destination",
     "Exchange",

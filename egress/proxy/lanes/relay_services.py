@@ -14,9 +14,8 @@ from egress.audit.facts import (
     Ticket,
 )
 from egress.credentials import NO_PLACEHOLDERS, Canaries, CanaryScan, Placeholders
-from egress.errors import UsageError
 from egress.exchange import Exchange, ExchangeRecord, Spend
-from egress.proxy.lanes.connection import CarriedConnection, refusal_facts
+from egress.proxy.lanes.connection import AdmittedConnection, refusal_facts
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.relay.ports import ExchangeTiming
 from egress.rules.decide.policy import Policy, SecretSpec
@@ -52,7 +51,7 @@ class RelayServices:
     """The `RelayEnvironment` of a relay."""
 
     engine: ProxyEngine
-    admitted: CarriedConnection
+    admitted: AdmittedConnection
     sandbox: ServedSandbox
     client_tls: str = ""
     alpn: str = ""
@@ -221,14 +220,6 @@ def microseconds_between(began: float, ended: float) -> int:
     """Return the time from one monotonic moment to another; 0 where a stage was not reached."""
     # A moment of 0 is one that was not reached.
     return max(0, int((ended - began) * 1_000_000)) if began and ended else 0
-
-
-def sandbox_of(engine: ProxyEngine, carried: CarriedConnection) -> ServedSandbox:
-    """Return the sandbox of a connection; raises `UsageError` for one that is not known."""
-    sandbox = engine.sandboxes.get(carried.identity.sandbox)
-    if sandbox is None or sandbox.identity != carried.identity:
-        raise UsageError("a connection of a sandbox that is not known reached the lane")
-    return sandbox
 
 
 def secret_specs(policy: Policy, names: tuple[str, ...]) -> tuple[SecretSpec, ...]:

@@ -32,13 +32,15 @@ def version(package: str) -> Callable[[], str]:
     )
 
 
+SILENT = {"silent": "say why a host is refused: it shows `Proxy response (403)`. The audit log tells"}
+
 FETCH = Client(
     name="fetch of Node 24",
     family=FAMILY,
     version=printed(NEWER, "--version"),
     command=calling(NEWER, HERE / "with_fetch.js"),
     variables=VARIABLES | {"NODE_USE_ENV_PROXY": "1"},
-    denied=denied_host.REASON,
+    cannot=SILENT,
 )
 UNDICI = Client(
     name="undici",
@@ -48,7 +50,7 @@ UNDICI = Client(
     variables=VARIABLES,
     around=PACKAGES,
     program="`setGlobalDispatcher(new EnvHttpProxyAgent())`; for HTTP/2, `allowH2` there and in `requestTls`",
-    denied=denied_host.REASON,
+    cannot=SILENT,
 )
 AXIOS = Client(
     name="axios",
@@ -57,7 +59,6 @@ AXIOS = Client(
     command=calling("node", HERE / "with_axios.js"),
     variables=VARIABLES,
     around=PACKAGES,
-    denied=denied_host.REASON,
 )
 WS = Client(
     name="ws",
@@ -92,9 +93,14 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream], client: Client) ->
     await proofs.refusal(stage, client)
 
 
-@proving("denied", *HTTP)
-async def test_a_denied_host_shows_why(stage: Stage[RawUpstream], client: Client) -> None:
-    await denied_host.host(stage, client)
+@AXIOS.proves("refusal")
+async def test_a_refused_host_shows_why(stage: Stage[RawUpstream]) -> None:
+    await denied_host.host(stage, AXIOS)
+
+
+@proving("silent", FETCH, UNDICI)
+async def test_fetch_keeps_to_itself_why_a_host_is_refused(stage: Stage[RawUpstream], client: Client) -> None:
+    await denied_host.host_in_silence(stage, client, "Proxy response (403) !== 200 when HTTP Tunneling")
 
 
 @proving("password", *HTTP)
