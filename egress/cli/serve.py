@@ -26,10 +26,10 @@ from egress.policy.rule_source import RuleSource, choose_rules, read_rules
 from egress.policy.state_dir import check_state_dir, make_state_dir
 from egress.policy.trust import TrustedFiles
 from egress.proxy.process.start_values import StartValues, watched_files
-from egress.proxy.setting_values import ListenAddress
 from egress.proxy.settings import (
     VARIABLE_PREFIX,
     EffectiveSettings,
+    ListenAddress,
     Settings,
     display_of,
     flag,
@@ -197,14 +197,11 @@ def _announce(ready: ReadyReport, start: StartValues) -> None:
         render.line("  To point a client at it (run here, copy the file to the client):")
         for command in _client_commands(ready.addresses[0], values):
             render.line("    ", (command, BOLD), whole=True)
-    # After the way for most clients the others, then what is for the operator.
     if ready.transparent:
         at = ", ".join(str(listen) for listen in ready.transparent)
         render.line(f"  clients without proxy support: {at} (transparent)")
     if ready.names:
         render.line(f"  DNS: {', '.join(str(at) for at in ready.names)}, answers {values.answer}")
-    if ready.metrics is not None:
-        render.line(f"  metrics for Prometheus: http://{ready.metrics}/metrics")
     if ready.handover is not None:
         render.line(f"  hand-over socket: {ready.handover}")
     for lack in ready.lacking:

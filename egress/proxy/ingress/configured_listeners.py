@@ -19,8 +19,7 @@ from typing import Protocol
 from egress.errors import UnreadableError, reason_of
 from egress.proxy.ingress.listener import Authentication, Listener, ListenerKind, listen, listen_udp
 from egress.proxy.ingress.port_owner import owner_of_port
-from egress.proxy.setting_values import ListenAddress
-from egress.proxy.settings import Settings
+from egress.proxy.settings import ListenAddress, Settings
 from egress.rules.decide.policy import Policy
 
 
@@ -51,13 +50,6 @@ class FailedListener:
     hint: str
 
 
-def authentication_of(values: Settings) -> Authentication:
-    """How clients of the configured listeners prove that they are the sandbox."""
-    if values.password_file is not None:
-        return "password"
-    return "network" if values.network else "owner-uid"
-
-
 def ports_of(policy: Policy) -> frozenset[int]:
     """The ports that transparent listeners are for; the usual two as well, where hosts need no entry."""
     return policy.ports | ({80, 443} if policy.mode == "observe" else set())
@@ -86,7 +78,7 @@ class ConfiguredListeners:
         self._answer = values.answer
         self._at = tuple(str(address) for address in values.transparent)
         self._ports = ports
-        self._how = authentication_of(values)
+        self._how: Authentication = "password" if password else "network" if values.network else "owner-uid"
         self._password = password
         self._open: tuple[ListenAddress, ...] = ()
         self._transparent: dict[ListenAddress, Listener] = {}

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from egress.policy.rule_source import RuleSource
 from egress.policy.trust import TrustedFiles
-from egress.proxy.setting_values import ListenAddress
-from egress.proxy.settings import EffectiveSettings
+from egress.proxy.settings import EffectiveSettings, ListenAddress
 from egress.rules.decide.policy import Policy
 from egress.types import Finding
 
@@ -51,7 +50,5 @@ class ReadyReport:
     names: tuple[ListenAddress, ...] = ()
     handover: Path | None = None
     """The socket for handing over listeners; None if it is closed."""
-    metrics: ListenAddress | None = None
-    """Where the metrics are served for Prometheus."""
     lacking: tuple[UnavailableSecret, ...] = ()
     """The secrets that could not be resolved by then."""
