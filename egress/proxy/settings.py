@@ -321,11 +321,6 @@ class Settings(BaseSettings):
     sandbox_connections: Count = Field(
         default=512, description="The most client connections of one sandbox at a time."
     )
-    sandbox_requests: Annotated[int, Field(ge=0, le=1_000_000), SettingDisplay("NUMBER")] = Field(
-        default=0,
-        description="The most requests and tunnels of one sandbox under way at a time; 0 for three times its "
-        "connections.",
-    )
     head_timeout: Seconds = Field(default=15, description="Time limit for the head of a request.")
     connect_timeout: Seconds = Field(default=10, description="Time limit for connecting to the upstream.")
     answer_timeout: Seconds = Field(default=300, description="Time limit for the first byte of a response.")

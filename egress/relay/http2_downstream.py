@@ -32,10 +32,9 @@ from egress.relay.http2_limits import (
     start_connection,
 )
 from egress.relay.http2_send_queue import Http2SendQueue
-from egress.relay.limits import MIN_WINDOW_BYTES, RelayLimits, StallTimer
+from egress.relay.limits import RelayLimits, StallTimer
 from egress.relay.ports import CLIENT_WIRE
 from egress.relay.relay_port import RelayPort
-from egress.shares.pool import Resource
 from egress.types import Headers
 
 _PSEUDO_HEADERS: Final = frozenset({":method", ":scheme", ":path", ":authority", ":protocol"})
@@ -61,8 +60,7 @@ class Http2Downstream(PacedHttp2):
 
     def start(self) -> None:
         """Greet."""
-        window = self._relay.account.take_part(Resource.MEMORY, CLIENT_WINDOW_BYTES, MIN_WINDOW_BYTES)
-        start_connection(self._h2, window)
+        start_connection(self._h2, self._relay.account.window(CLIENT_WINDOW_BYTES))
 
     # The connection
 
@@ -212,8 +210,8 @@ class Http2Downstream(PacedHttp2):
             self.reset(stream, ErrorCodes.PROTOCOL_ERROR)
             return
         half.is_head = request.method == "HEAD"
-        if not self._relay.account.take(Resource.EXCHANGES):
-            half.page(error_page("limit.exchanges", self._relay.refused("limit.exchanges"), retry_after=1))
+        if not self._relay.account.begin():
+            half.page(error_page("limit.requests", self._relay.refused("limit.requests"), retry_after=1))
             return
         half.stream = self._relay.stream(half, request, half.framing)
         if ends:

@@ -157,10 +157,6 @@ class UpstreamSource[Stream](Protocol):
         """Forget this exchange, which has its record."""
         ...
 
-    def go_on_later(self, stream: Stream) -> None:
-        """Call `go_on` of this exchange in another turn."""
-        ...
-
 
 class UpstreamHalf(Protocol):
     """The upstream's half of an exchange: the path of the request."""

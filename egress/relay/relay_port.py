@@ -11,9 +11,8 @@ from typing import Protocol
 from egress.exchange import Destination, Request
 from egress.http1 import Framing
 from egress.relay.exchange_stream import ExchangeStream
-from egress.relay.limits import RelayLimits
+from egress.relay.limits import RelayBudget, RelayLimits
 from egress.relay.ports import DownstreamHalf, RelayEnvironment, RelayOrder
-from egress.shares.pool import ShareAccount
 
 
 class UpstreamConnection(Protocol):
@@ -52,7 +51,7 @@ class RelayPort(Protocol):
     def limits(self) -> RelayLimits: ...
 
     @property
-    def account(self) -> ShareAccount: ...
+    def account(self) -> RelayBudget: ...
 
     @property
     def is_draining(self) -> bool: ...
@@ -88,12 +87,8 @@ class RelayPort(Protocol):
         """Begin to keep an exchange of the client."""
         ...
 
-    def go_on_later(self, stream: ExchangeStream) -> None:
-        """Let an exchange go on in another turn."""
-        ...
-
     def record_written(self, stream: ExchangeStream) -> None:
-        """Give back the share of an exchange that has its record."""
+        """Release the budget of an exchange that has its record."""
         ...
 
     def refused(self, code: str) -> str:

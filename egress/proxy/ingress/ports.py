@@ -14,7 +14,6 @@ from egress.audit.facts import RefusalFacts
 from egress.proxy.clock import Clock
 from egress.proxy.lanes.connection import AdmittedConnection
 from egress.rules.decide.policy import Policy
-from egress.shares.pool import SharePool
 from egress.shares.turns import Turns
 from egress.types import HostDecision, Identity, Limit
 
@@ -77,7 +76,5 @@ class IngressEngine(Protocol):
     def new_id(self) -> Callable[[], str]: ...
     @property
     def turns(self) -> Turns: ...
-    @property
-    def pool(self) -> SharePool: ...
 
     def canary_denial(self, sandbox: str, *names: str) -> HostDecision | None: ...

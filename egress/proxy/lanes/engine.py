@@ -27,7 +27,6 @@ from egress.proxy.metrics import Metrics
 from egress.rules.decide import limits
 from egress.rules.decide.policy import CANARY_VALUE_MARK, CanarySpec, Policy
 from egress.secrets.resolver import SecretResolver
-from egress.shares.pool import SharePool
 from egress.shares.turns import Turns
 from egress.types import HostDecision, Identity, InjectPlaceholder, Limit, RuleRef, Verdict
 
@@ -171,8 +170,6 @@ class ProxyEngine:
     stopping: bool = False
     """No new connections are taken; running exchanges may finish."""
 
-    pool: SharePool = field(default_factory=SharePool)
-    """The shares that sandboxes have of connections, exchanges and memory."""
     turns: Turns = field(init=False)
     """The shares that sandboxes have of the event loop."""
 

@@ -1,6 +1,6 @@
 """Two transports joined so that what one receives the other sends: bytes, ends, and back pressure.
 
-Theory of operation. Both directions read into one room that all pipes of a sandbox share. That is safe
+Theory of operation. Both directions read into one room that all pipes of the process share. That is safe
 because reading and passing on happen in one step of the loop, and because a transport that could not send
 all at once keeps the room it was handed: then the pipes get a new one. So an idle pipe holds no memory, and
 nothing is copied. A side whose transport has anything left to send stops the other side's reading until it
@@ -17,66 +17,35 @@ import asyncio
 import contextlib
 from typing import Final, Literal, cast
 
-from egress.proxy.event_loop import WatchedSocket, watch
-from egress.shares.turns import SandboxTurns
-
 BUFFER_BYTES: Final = 256 * 1024
-MIN_BUFFER_BYTES: Final = 16 * 1024
-BUFFERS_OF_SANDBOX_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of all buffers of a sandbox together, roughly."""
 
 EndedBy = Literal["client", "upstream", "idle", "proxy"]
 
 
 class PipeBuffer:
-    """The memory that the pipes of a sandbox read into."""
+    """The memory that pipes read into."""
 
-    __slots__ = ("_count", "view")
+    __slots__ = ("view",)
 
     def __init__(self) -> None:
-        self._count = 0
         self.view = memoryview(bytearray(BUFFER_BYTES))
-
-    def enter(self) -> None:
-        """One more pipe reads into it."""
-        self._count += 1
-
-    def leave(self) -> bool:
-        """One pipe less; return whether it was the last one."""
-        self._count -= 1
-        return not self._count
 
     def renew(self) -> None:
         """Leave the present memory to whoever still sends from it."""
-        # Each of many pipes may come to hold a buffer, so these are smaller then.
-        size = max(MIN_BUFFER_BYTES, BUFFERS_OF_SANDBOX_BYTES // max(self._count, 1))
-        self.view = memoryview(bytearray(min(BUFFER_BYTES, size)))
+        self.view = memoryview(bytearray(BUFFER_BYTES))
 
 
 class PipeSide(asyncio.BufferedProtocol):
     """A side of the pipe: reports of its transport become orders to the other transport."""
 
-    __slots__ = (
-        "_before",
-        "_pipe",
-        "_room",
-        "_turns",
-        "_watched",
-        "count",
-        "has_ended",
-        "is_lost",
-        "other",
-        "transport",
-    )
+    __slots__ = ("_before", "_pipe", "_room", "count", "has_ended", "is_lost", "other", "transport")
 
     transport: asyncio.Transport
     other: asyncio.Transport
 
-    def __init__(self, pipe: Pipe, room: PipeBuffer, turns: SandboxTurns | None) -> None:
+    def __init__(self, pipe: Pipe, room: PipeBuffer) -> None:
         self._pipe = pipe
         self._room = room
-        self._turns = turns
-        self._watched: WatchedSocket | None = None
         self._before: asyncio.BaseProtocol | None = None
         self.count = 0
         """Bytes received here."""
@@ -89,8 +58,6 @@ class PipeSide(asyncio.BufferedProtocol):
         transport.pause_reading()
         # Any byte that cannot be sent at once stops reading on the other side.
         transport.set_write_buffer_limits(high=0)
-        if self._turns is not None:
-            self._watched = watch(transport.get_extra_info("socket"), self._turns)
         self.transport = transport
         self._before = before
         self.is_lost = False
@@ -103,14 +70,9 @@ class PipeSide(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.count += nbytes
-        turns = self._turns
-        if turns is not None:
-            turns.enter()
         self.other.write(self._room.view[:nbytes])
         if self.other.get_write_buffer_size():
             self._room.renew()
-        if turns is not None:
-            turns.leave()
 
     def pause_writing(self) -> None:
         self.other.pause_reading()
@@ -125,8 +87,6 @@ class PipeSide(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - same
         self.is_lost = True
-        if self._watched is not None:
-            self._watched.forget()
         if self._before is not None:
             # The previous protocol of the transport may be waiting for its end.
             self._before.connection_lost(None)
@@ -141,7 +101,7 @@ class Pipe:
 
     _QUARTERS: Final = 4
 
-    def __init__(self, room: PipeBuffer, idle: float, turns: SandboxTurns | None = None) -> None:
+    def __init__(self, room: PipeBuffer, idle: float) -> None:
         """End after `idle` seconds, or up to a quarter more, in which nothing was received."""
         self._step = idle / self._QUARTERS
         self._seen = 0
@@ -149,8 +109,8 @@ class Pipe:
         self._timer: asyncio.TimerHandle | None = None
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_joined = False
-        self.client = PipeSide(self, room, turns)
-        self.upstream = PipeSide(self, room, turns)
+        self.client = PipeSide(self, room)
+        self.upstream = PipeSide(self, room)
         self.by: EndedBy | None = None
         """The side that made the end."""
 

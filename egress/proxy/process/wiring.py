@@ -36,11 +36,10 @@ from egress.proxy.process.descriptor_limit import (
 )
 from egress.proxy.process.secret_files import read_or_make_key, read_password
 from egress.proxy.settings import Settings
-from egress.relay.limits import RelayLimits
+from egress.relay.limits import RelayBudgets, RelayLimits
 from egress.rules.decide.policy import Policy
 from egress.secrets import CapturedEnvironment
 from egress.secrets import SecretResolver as Secrets
-from egress.shares.pool import Capacity, SharePool
 from egress.tls.contexts import UpstreamContexts
 from egress.tls.roots import trusted_roots
 from egress.types import Identity
@@ -48,8 +47,6 @@ from egress.types import Identity
 _log = structlog.get_logger(__name__)
 
 _KEEP_ALIVE_SECONDS = 120.0
-REQUESTS_PER_CONNECTION = 3
-"""Requests of a sandbox for each connection that it may have, where no setting names a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,6 @@ def wire_proxy(
     # From the inside out: the dialer belongs to the engine, the engine to the lanes, the lanes to the
     # ingress.
     resolver = FixedResolver(_overrides(values), SystemResolver(clock.monotonic))
-    room = _room(values)
     own = LocalAddresses(clock.monotonic, [str(network) for network in values.own_address])
     engine = ProxyEngine(
         clock=clock,
@@ -95,14 +91,18 @@ def wire_proxy(
         dialer=Dialer(resolver, own, clock),
         counts=LimitCounters(clock),
         new_id=IdGenerator(),
-        pool=_pool(values, room),
     )
     sandbox = open_sandbox(values, policy, clock)
     engine.sandboxes[sandbox.identity.sandbox] = sandbox
     upstream = UpstreamContexts(trusted_roots(values.upstream_ca))
-    full = InterceptLane(engine, upstream, _full_limits(values, engine.pool), _pins(values))
+    room = _room(values)
+    full = InterceptLane(engine, upstream, _full_limits(values, room), _pins(values))
     tunnel = TunnelLane(engine, TunnelTimeouts(values.connect_timeout, values.idle_timeout), engine.metrics)
-    limits = IngressLimits(head_time=values.head_timeout)
+    limits = IngressLimits(
+        connections=room.clients,
+        sandbox_connections=room.clients_of_sandbox,
+        head_time=values.head_timeout,
+    )
     door = IngressServer(engine, Lanes(tunnel=tunnel.carry, full=full.carry), limits, engine.metrics)
     return ProxyParts(engine, full, door, DnsListeners(engine, engine.metrics))
 
@@ -154,25 +154,14 @@ def _room(values: Settings) -> ConnectionCapacity:
     return room
 
 
-def _pool(values: Settings, room: ConnectionCapacity) -> SharePool:
-    """The shares of sandboxes: of connections as far as there are descriptors, of requests as asked for."""
-    requests = values.sandbox_requests or REQUESTS_PER_CONNECTION * values.sandbox_connections
-    return SharePool(
-        clients=Capacity(room.clients, room.clients_of_sandbox),
-        upstreams=Capacity(room.upstreams, room.upstreams_of_sandbox),
-        # As for connections: four sandboxes may have all that each of them may have.
-        exchanges=Capacity(4 * requests, requests),
-    )
-
-
-def _full_limits(values: Settings, pool: SharePool) -> InterceptLimits:
+def _full_limits(values: Settings, room: ConnectionCapacity) -> InterceptLimits:
     relay = RelayLimits(
         head=values.head_timeout,
         keep_alive=min(_KEEP_ALIVE_SECONDS, values.idle_timeout),
         response_head=values.answer_timeout,
         silence=values.idle_timeout,
         strict_tls_end=values.strict_tls_end,
-        pool=pool,
+        budgets=RelayBudgets(room.upstreams, room.upstreams_of_sandbox),
     )
     # As long again for the handshake as for the connection.
     return InterceptLimits(dial=values.connect_timeout, upstream_open=2 * values.connect_timeout, relay=relay)

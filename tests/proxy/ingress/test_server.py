@@ -14,19 +14,8 @@ import pytest
 from egress.errors import UsageError
 from egress.proxy.ingress.limits import IngressLimits
 from egress.proxy.ingress.listener import Listener, listen, password_digest
-from egress.shares.pool import Capacity, SharePool
 from tests.unit.proxy.hellos import real
-from tests.unit.proxy.ingress_fixture import (
-    CARRIED,
-    QUICK,
-    FakeEngine,
-    IngressFixture,
-    code,
-    connect,
-    get,
-    status,
-    until,
-)
+from tests.unit.proxy.ingress_fixture import CARRIED, QUICK, IngressFixture, code, connect, get, status, until
 
 API = "api.example.com"
 TUNNEL = connect(f"{API}:443")
@@ -263,7 +252,7 @@ async def test_a_connection_that_was_never_looked_at_is_closed_too(step: Ingress
 
 
 async def test_a_burst_beyond_the_bound_is_turned_away_at_once() -> None:
-    step = IngressFixture(FakeEngine(pool=SharePool(clients=Capacity(100, 5))), NEVER)
+    step = IngressFixture(bounds=replace(NEVER, sandbox_connections=5))
     address = await step.door.open(loopback())
     streams = [await call(address) for _ in range(50)]
     answers = [reader.read() for reader, _ in streams[5:]]
