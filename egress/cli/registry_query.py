@@ -124,7 +124,7 @@ def _answers(ask: Callable[[_Tools], list[ToolAnswer]], tools: _Tools) -> list[T
 
 
 def _pip(tools: _Tools) -> list[ToolAnswer]:
-    for pip in (("python3", "-m", "pip"), ("pip3",), ("pip",)):
+    for pip in (("python3", "-I", "-m", "pip"), ("pip3",), ("pip",)):
         found = _PIP_DEFAULT.search(tools.said(*pip, "install", "--help"))
         if found is not None:
             told_by = f"`{' '.join(pip)} install --help`"

@@ -166,6 +166,11 @@ async def test_a_kill_of_the_secret_ends_what_was_sent_with_it(
     assert refused["code"] == "secret.unavailable"
     assert (await asyncio.to_thread(served.ask, "POST", "/reload"))[0] == 200
     async with await visit(served, upstream) as peer:
+        assert (await peer.get("/echo", f"{NAME}:{upstream.port}")).status == 403, (
+            "a reload gives nothing back"
+        )
+    assert (await asyncio.to_thread(served.egress, "kill", "--undo", "tracker")).status == 0
+    async with await visit(served, upstream) as peer:
         assert (await peer.get("/echo", f"{NAME}:{upstream.port}")).status == 200
 
 

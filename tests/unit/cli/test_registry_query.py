@@ -153,7 +153,7 @@ def test_offline_nothing_is_asked_that_needs_a_network(tools: Bin) -> None:
     tools.ask(offline=True)
     words = {line.partition(" ")[2] for line in tools.asked}
     assert words == {
-        "-m pip install --help",
+        "-I -m pip install --help",
         "config get registry",
         "env GOPROXY GOSUMDB",
         "indextargets --format $(REPO_URI)",
