@@ -46,7 +46,7 @@ def kill(
     runtime_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Revoke a sandbox, host or secret in all running proxies of this user, immediately.
+    """Revoke a sandbox, host or secret in every proxy of this user, immediately.
 
     Open connections of it are closed, and new ones refused. The kind of NAME is detected by the name. The
     rules are not changed: this is for emergencies. It holds until you undo it, across reloads and whatever
