@@ -27,6 +27,8 @@ from egress.audit.resume_point import OtherKeyError
 from egress.audit.sink import Sink, SinkOptions
 from egress.errors import UnreadableError, reason_of
 
+_MAX_CLOSED_AT_ONCE: Final = 16
+"""Chains of older versions that one start closes: each costs some milliseconds."""
 _CURE: Final = (
     "nothing is let through without it; make the folder writable, with space on its disk, "
     "or name another with --audit-dir"
@@ -53,7 +55,9 @@ def open_log(
                 if chain.number == 1:
                     raise
             else:
-                return _registered(log, keys, chain, sink)
+                opened = _registered(log, keys, chain, sink)
+                _close_old_chains(log, key, clock)
+                return opened
     except OSError as error:
         raise UnreadableError(f"the audit log in {log} cannot be opened: {reason_of(error)}", _CURE) from None
     raise UnreadableError(f"the audit log in {log} has {MAX_CHAINS} chains, and all are in use", _CURE)
@@ -80,10 +84,24 @@ def _free_chains(log: Path, keys: Keys) -> Iterator[tuple[ChainFolder, int]]:
             yield chain, lock
 
 
+def _close_old_chains(log: Path, key: bytes, clock: AuditClock) -> None:
+    """Close chains that proxies of an older version left: record what was lost, and shorten their files.
+
+    No proxy continues such a chain, so nothing else would do it.
+    """
+    old = [chain for chain in chain_folders(log) if not chain.number and not inflight.is_settled(chain.path)]
+    for chain in old[:_MAX_CLOSED_AT_ONCE]:
+        lock = _lock(chain)
+        if lock is not None:
+            # A chain of another key, or on a full disk, stays as it is; `verify` tells what is wrong with it.
+            with suppress(UnreadableError):
+                Sink.open(chain.path, key, clock=clock, lock=lock, in_flight=1).close()
+
+
 def _lock(chain: ChainFolder) -> int | None:
     """Take the writer lock of a chain; None if another process has it, or another user the folder."""
     # Files of this user in the folder of another would lock the other out.
-    if chain.number > 1 and chain.path.stat().st_uid != os.geteuid():
+    if chain.number != 1 and chain.path.stat().st_uid != os.geteuid():
         return None
     try:
         return files.lock(chain.path)

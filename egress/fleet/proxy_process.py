@@ -17,7 +17,8 @@ from typing import IO, Final
 from egress.fleet.errors import ProxyFailedError
 
 _START_TIMEOUT: Final = 60.0
-"""Seconds that a start may take."""
+"""Seconds for which a start may stand still. Beside many others it takes long, and does not stand still."""
+_MAX_START_SECONDS: Final = 900.0
 _STOP_TIMEOUT: Final = 15.0
 """Seconds that a stop may take before the proxy is killed."""
 _CHECK_INTERVAL: Final = 0.5
@@ -63,12 +64,17 @@ class ProxyProcess:
     def wait_until_serving(self) -> None:
         """Return when it serves. Raises `ProxyFailedError` with its output if it ended, or takes too long."""
         reports = _stream(self._process.stdout)
-        ready, _, _ = select.select([reports], [], [], _START_TIMEOUT)
-        if not ready:
-            self._end()
-            raise ProxyFailedError(
-                f"the proxy was not ready within {_START_TIMEOUT:.0f}s", "check the load of this machine"
-            )
+        begun = since = time.monotonic()
+        used = self._processor_time()
+        while not select.select([reports], [], [], _CHECK_INTERVAL)[0]:
+            now, still_used = time.monotonic(), self._processor_time()
+            if still_used != used:
+                used, since = still_used, now
+            if now - since > _START_TIMEOUT or now - begun > _MAX_START_SECONDS:
+                self._end()
+                raise ProxyFailedError(
+                    f"the proxy was not ready within {now - begun:.0f}s", "check the load of this machine"
+                )
         if not reports.readline():
             raise self._start_error(self._end())
 
@@ -81,6 +87,15 @@ class ProxyProcess:
             if deadline is not None and time.monotonic() > deadline:
                 break
         self._end()
+
+    def _processor_time(self) -> bytes:
+        """Return the ticks that the process has computed, to compare; empty once it has ended."""
+        try:
+            stat = Path(f"/proc/{self._process.pid}/stat").read_bytes()
+        except OSError:
+            return b""
+        # Behind the name, which may hold any byte: user and system time are the twelfth and thirteenth field.
+        return b" ".join(stat.rpartition(b")")[2].split()[11:13])
 
     def _end(self) -> int:
         """Make sure that it has ended, and return its exit status."""

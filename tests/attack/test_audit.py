@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,14 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from egress.audit import AuditStoppedError, Intent
+from egress.audit import AuditStoppedError, Intent, verify_log
 from egress.exchange import Destination, Exchange, NeedSecrets, Request, Response, SendRequest
 from egress.rules.compile.load import RuleText, load
 from egress.scrub import Needles
 from egress.types import Identity, Secret
+from tests.unit.audit.chained_log import opened_log, sound_log, write_chains
 from tests.unit.audit.sample import (
     DENIED,
     FACTS,
+    KEY,
     NAME,
     OPENING,
     RECORD,
@@ -238,6 +241,30 @@ def test_s69_two_writers_cannot_happen(tmp_path: Path) -> None:
     assert "another process writes to the audit log" in second.stderr
     sink.close()
     assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=False).returncode == 0
+
+
+def test_s69_each_of_several_proxies_writes_a_chain_of_its_own(tmp_path: Path) -> None:
+    """S-69: the proxies of several runs, each a writer, all recorded."""
+    sinks = [opened_log(tmp_path, f"run-{number}") for number in range(3)]
+    for sink in sinks:
+        sink.refusal(NAME)
+        sink.close()
+    assert [chain.found.lines for chain in sound_log(tmp_path).chains] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("name", ["chains/0002", "chains", "chains/register"])
+def test_s68_a_run_that_is_taken_out_of_the_record_is_found(name: str, tmp_path: Path) -> None:
+    """S-68: its whole chain, all chains but the first, or what names the chains; then also after a start."""
+    write_chains(tmp_path, 3)
+    sound_log(tmp_path)
+    path = tmp_path / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    assert not verify_log(tmp_path, KEY).is_sound
+    opened_log(tmp_path).close()
+    assert not verify_log(tmp_path, KEY).is_sound
 
 
 # What is in it ----------------------------------------------------------------------------------

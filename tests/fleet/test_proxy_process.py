@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -64,6 +65,38 @@ def test_one_that_says_nothing_in_time_is_killed(start: Start, monkeypatch: pyte
     with pytest.raises(ProxyFailedError, match="not ready within"):
         process.wait_until_serving()
     assert not is_alive(process.pid)
+
+
+def test_one_that_computes_is_waited_for_however_long_it_takes(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with forty starts at once on two processors."""
+    monkeypatch.setattr(proxy_process, "_START_TIMEOUT", 0.1)
+    monkeypatch.setattr(proxy_process, "_CHECK_INTERVAL", 0.02)
+    ticks = itertools.count()
+    monkeypatch.setattr(ProxyProcess, "_processor_time", lambda _: b"%d" % next(ticks))
+    process = start("sleep 0.5; " + SERVING + "exec sleep 1000")
+    process.release()
+    process.wait_until_serving()
+    process.terminate()
+    process.wait_until_ended(always)
+    monkeypatch.setattr(proxy_process, "_MAX_START_SECONDS", 0.1)
+    endless = start("exec sleep 1000")
+    endless.release()
+    with pytest.raises(ProxyFailedError, match="not ready within"):
+        endless.wait_until_serving()
+
+
+def test_what_a_process_has_computed_is_told_apart_from_nothing(start: Start) -> None:
+    still, busy = start("exec sleep 1000"), start("while :; do :; done")
+    before = busy._processor_time()
+    until(lambda: busy._processor_time() != before, "the busy one to compute")
+    asleep = still._processor_time()
+    assert asleep
+    for process in (still, busy):
+        process.terminate()
+        process.wait_until_ended(always)
+    assert still._processor_time() == b"" != asleep
 
 
 def test_one_that_does_not_end_in_time_is_killed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

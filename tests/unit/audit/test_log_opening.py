@@ -100,6 +100,22 @@ def test_chains_of_older_versions_are_entered_and_never_continued(tmp_path: Path
     assert faults(log) == [("chain", "../runs/4f2a9c1e/audit")]
 
 
+def test_what_an_older_version_left_is_closed_by_a_start(tmp_path: Path) -> None:
+    """It ended within a request, and kept 4 MiB for its requests under way."""
+    log, old = tmp_path / "audit", tmp_path / "runs/4f2a9c1e/audit"
+    sink = opened(old, in_flight=4096)
+    sink.begin(OPENING)
+    abandon(sink)
+    running = opened(tmp_path / "runs/00000000/audit", in_flight=4096)
+    opened_log(log).close()
+    assert kinds(old) == ["lost"]
+    assert (old / "in-flight").stat().st_size == SLOT
+    assert (tmp_path / "runs/00000000/audit/in-flight").stat().st_size == 4097 * SLOT, "it still runs"
+    running.close()
+    opened_log(log).close()
+    assert sound_log(log).lines == 3
+
+
 def test_an_older_version_that_holds_the_log_keeps_nobody_out(tmp_path: Path) -> None:
     """It holds the one lock that it knows for as long as it runs."""
     old = opened(tmp_path)
