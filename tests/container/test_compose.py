@@ -44,7 +44,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_STREAM if kind == "tcp" else sock
 
 _LOG = """\
 import pathlib
-for path in sorted(pathlib.Path("/var/lib/egress/audit").iterdir()):
+for path in sorted(pathlib.Path("/var/lib/egress/audit").rglob("*")):
     if path.is_file():
         print(path.read_bytes().decode("utf-8", "replace"))
 """

@@ -76,7 +76,7 @@ def wanted() -> set[bytes]:
 
 
 def written(served: ServeProcess) -> dict[str, bytes]:
-    audit = b"".join(file.read_bytes() for file in (served.state / "audit").iterdir())
+    audit = b"".join(file.read_bytes() for file in (served.state / "audit").rglob("*") if file.is_file())
     return {
         "standard output": "\n".join(served.out).encode(),
         "standard error": "\n".join(served.err).encode(),

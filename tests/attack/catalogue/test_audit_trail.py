@@ -427,16 +427,21 @@ def _verified(lab: Lab, log: Path, key: Path) -> Outcome:
 
 
 def test_a_record_that_was_left_alone(lab: Lab, egress: Egress) -> None:
-    """It is sound, its MACs are those of the documentation, and nobody else may write into it meanwhile."""
+    """It is sound, its MACs are those of the documentation, and nobody else writes its files meanwhile."""
     found = killed(lab, Egress)
     log = Path(shutil.copytree(found.log, lab.folder / "left alone"))
     _sealed(log, found.key.read_bytes())
     for path in log.glob("*.jsonl"):
         assert path.read_bytes() == (found.log / path.name).read_bytes()
     assert _verified(lab, log, found.key).status == 0
-    second = run_in(egress.room, egress.folder, "serve", "--rules", "hosts.yaml", "--runtime-dir", "another")
-    assert second.status == 3
-    assert "another process writes to the audit log" in second.err
+    words = ("serve", "--rules", "hosts.yaml", "--runtime-dir", "another", "--run-id", "second")
+    second = run_in(egress.room, egress.folder, *words)
+    assert second.status == 3, "the port is in use; the log is not"
+    assert "cannot listen on" in second.err
+    audit = egress.state / "audit"
+    assert '"run":"second"' in (audit / "chains/0002/audit-000001.jsonl").read_text(encoding="utf-8")
+    assert "second" not in {line["run"] for line in egress.records()}
+    assert egress.egress("log", "verify").status == 0
 
 
 # Whoever fills it -------------------------------------------------------------------------------
