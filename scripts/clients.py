@@ -36,6 +36,8 @@ class Declared(TypedDict):
     files: dict[str, str]
     before: list[list[str]]
     program: str
+    denied: str
+    """What its user is shown of a denied host; empty where no test shows it."""
     cannot: dict[str, str]
 
 

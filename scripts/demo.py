@@ -149,7 +149,7 @@ def play(stage: DemoSandbox, standin: DemoApi | None) -> None:
     show(egress(stage.folder, "explain", "--rules", "hosts.yaml", "GET", f"{here.url}/keys", fails=True))
 
     title("5. A host that no rule names, and a way around the proxy")
-    line, answer = stage.get("http://pastebin.example.org/")
+    line, answer = stage.get("https://pastebin.example.org/")
     typed(line)
     show(answer)
     around = f"python3 -c \"import socket; socket.create_connection(('{NOWHERE}', 443), 3)\" 2>&1 | tail -n 1"

@@ -309,7 +309,26 @@ def tested_clients() -> str:
         "",
         *(f"- *{fact}*: {text}" for fact, text in found["capabilities"].items()),
         *(line for family, rows in sorted(families.items()) for line in family_of(family, rows)),
+        *denials_of({name: row for rows in families.values() for name, row in rows.items()}),
     )
+
+
+def denials_of(rows: dict[str, Row]) -> Iterator[str]:
+    """Return the table of what each client shows of a denied host."""
+    yield from (
+        "",
+        "## How a denial is shown",
+        "",
+        "The proxy ends the TLS of a client whose host is denied, and answers its request with",
+        "[the reason](reference/denials.md). Of that each client shows what stands here; `ID` is the id of",
+        "the request in the audit log. `egress log suggest ID` prints what would allow it.",
+        "",
+        "| client | shows, where no rule names the host |",
+        "| --- | --- |",
+    )
+    for name in sorted(rows, key=str.casefold):
+        if text := rows[name]["denied"]:
+            yield f"| {name} {rows[name]['version']} | {cell(f'`{text}`')} |"
 
 
 def family_of(family: str, rows: dict[str, Row]) -> Iterator[str]:

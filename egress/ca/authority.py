@@ -5,8 +5,8 @@ one sandbox is worthless in another. `create` makes an authority in memory that 
 `AuthorityStore` keeps lasting ones. All leaves share a key that is not the authority's: a stolen leaf key can
 answer for known hosts of one sandbox, not sign for new ones.
 
-A leaf is for exactly one host, never for a wildcard. Must not be asked for a host that the rules deny: the
-authority signs any name it is asked for.
+A leaf is for exactly one host, never for a wildcard. The authority signs any name it is asked for: who may go
+where is decided before. A leaf for a denied host is made only to tell its client so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from egress.ca import issue, keyfile
 from egress.ca.constraints import Constraints
 from egress.ca.issue import DAY_SECONDS, Leaf
 from egress.errors import ContentError
-from egress.rules.language.hosts import is_canonical
+from egress.rules.language.hosts import is_address, is_canonical
 
 EPHEMERAL_LIFETIME: Final = 7 * DAY_SECONDS
 MAX_LEAVES: Final = 1024
@@ -117,6 +117,16 @@ class Authority:
                 self._leaves.popitem(last=False)
         self._leaves.move_to_end(host)
         return leaf
+
+    def can_sign(self, host: str, now: int) -> bool:
+        """Tell whether clients that trust this authority would accept its certificate for a host name."""
+        if is_address(host):
+            return False
+        try:
+            self._check(host, now)
+        except ContentError:
+            return False
+        return True
 
     def _is_fresh(self, leaf: Leaf, now: int) -> bool:
         # A leaf that ends with its authority cannot last longer, so renewing it early gains nothing.

@@ -6,6 +6,7 @@ answers. Nothing about the order of checks, about what may leave or come back, s
 
 from __future__ import annotations
 
+from egress.exchange.denied_exchange import DeniedExchange
 from egress.exchange.exchange import Exchange, OrderError, Spend
 from egress.exchange.messages import (
     AnswerHead,
@@ -22,6 +23,7 @@ from egress.exchange.messages import (
 __all__ = [
     "AnswerHead",
     "CutExchange",
+    "DeniedExchange",
     "DenyRequest",
     "Destination",
     "Exchange",

@@ -2,7 +2,8 @@
 
 Constant text, for programs first: JSON unless the client reads plain text better, never HTML. `git`
 shows a body to its user only where it is plain text, `git-lfs` only a `message` at the top of JSON. A gRPC
-client reads no body at all and gets the trailers that it does read.
+client reads no body at all and gets the trailers that it does read. `pip` keeps every error about the page of
+a package to itself and shows only a Content-Type that it did not expect.
 
 Nothing that an upstream or the client sent is in a page: it holds the code, its two sentences from
 `egress.errors`, the id that the proxy itself gave to the request, and the command with which an operator
@@ -25,6 +26,9 @@ from egress.types import Headers
 _CHALLENGE: Final = ("proxy-authenticate", 'Basic realm="egress"')
 _ID_PATTERN: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}+")
 _DENIED_STATUS: Final = 403
+_PACKAGE_PAGE_TYPE: Final = "application/vnd.pypi.simple.v1+json"
+_MULTIPLE_CHOICES: Final = 300
+"""The status for `pip`: neither an error nor a redirect."""
 _MAX_ACCEPT_CHARS: Final = 512
 _MEDIA_RANGE: Final = re.compile(
     r"([a-z0-9*+.-]++/[a-z0-9*+.-]++)(?:[ \t]*+;[ \t]*+q=(0(?:\.[0-9]{0,3}+)?|1(?:\.0{0,3}+)?))?+",
@@ -82,13 +86,17 @@ def error_page(
         )
     code, known = _known(code, denied_because)
     name = _shown_id(request_id)
-    if user_agent.startswith("git/") or _prefers_text(accept):
+    answered = status if status is not None and 400 <= status < 600 else known.status
+    if user_agent.startswith("pip/") and _PACKAGE_PAGE_TYPE in accept[:_MAX_ACCEPT_CHARS]:
+        # Any error would read like a package that is not there.
+        answered, kind = _MULTIPLE_CHOICES, f'text/plain; denied="{_reason(code, known, name)}"'
+        body = _text(code, known, name)
+    elif user_agent.startswith("git/") or _prefers_text(accept):
         kind, body = "text/plain; charset=utf-8", _text(code, known, name)
     else:
         # Only this one client, because the shape of the others is one that programs rely on.
         shown = _sentence(code, known, name) if user_agent.startswith("git-lfs/") else ""
         kind, body = "application/json", _json(code, known, name, shown, denied_because)
-    answered = status if status is not None and 400 <= status < 600 else known.status
     headers = [
         ("content-type", kind),
         ("content-length", str(len(body))),

@@ -28,7 +28,8 @@ from egress.addons.guard import error_location
 from egress.addons.http_layers import ConnectionOwner, HttpLayer, NextLayerChooser
 from egress.addons.tls_hooks import TlsHooks
 from egress.audit.sink import Sink
-from egress.proxy.lanes import intercept_handler, intercept_lane, relay_services
+from egress.proxy.lanes import denial_lane, intercept_handler, intercept_lane, relay_services
+from egress.proxy.lanes.denial_lane import DenialLane, DenialServices
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.lanes.engine import LimitCounters
 from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
@@ -37,16 +38,17 @@ from egress.proxy.lanes.relay_services import RelayServices
 from egress.relay.ports import RelayEnvironment
 from egress.relay.relay import Relay
 from egress.secrets.resolver import SecretResolver
-from tests.proxy.lab.client import at, connect
+from tests.proxy.lab.client import Peer, at, connect
 from tests.proxy.lab.failing_call import FIRST, LAST, SECRET, CallFault, Scene
 from tests.proxy.lab.http2 import Http2Client
 from tests.proxy.lab.loopback import loopback_only
-from tests.proxy.lab.proxy_stack import KEY, NAME
+from tests.proxy.lab.proxy_stack import KEY, NAME, policy_of
 from tests.proxy.lab.server import LOOPBACK
 from tests.proxy.lab.websocket import NONCE
 from tests.tiers import pairwise
 
 Story = Callable[[Scene], Awaitable[None]]
+DENIED = "evil.example.test"
 
 
 @pytest.fixture(autouse=True)
@@ -180,6 +182,36 @@ async def vanishes(scene: Scene) -> None:
     scene.seen.ended = True
 
 
+async def ask_denied(scene: Scene, *alpn: str) -> Peer:
+    """A client whose host no rule names: it reads why inside of its TLS, and that is all."""
+    stack = scene.stack
+    return await connect(at(443), DENIED, stack.trust(*(alpn or ("http/1.1",))), proxy=stack.proxy)
+
+
+async def denied(scene: Scene) -> None:
+    async with await ask_denied(scene) as peer:
+        poke(scene)
+        await peer.send(f"GET /story HTTP/1.1\r\nhost: {DENIED}\r\n\r\n".encode())
+        await scene.read(peer)
+
+
+async def denied_over_http2(scene: Scene) -> None:
+    async with await ask_denied(scene, "h2") as peer:
+        client = Http2Client(peer.channel)
+        async with client:
+            stream = await client.get(DENIED, "/story")
+            poke(scene)
+            scene.seen.data += stream.body
+        scene.seen.ended = True
+
+
+async def denied_until_a_reload(scene: Scene) -> None:
+    async with await ask_denied(scene) as peer:
+        if (found := scene.handler()) is not None:
+            found.recheck(policy_of("version: 1\nhosts: {}"), scene.stack.clock.now())
+        await scene.read(peer)
+
+
 async def never_speaks(scene: Scene) -> None:
     """A client that does not believe our certificate."""
     stack = scene.stack
@@ -213,6 +245,9 @@ STORIES: dict[str, Story] = {
     "malformed": malformed,
     "vanishes": vanishes,
     "never speaks": never_speaks,
+    "denied": denied,
+    "denied over HTTP/2": denied_over_http2,
+    "denied until a reload": denied_until_a_reload,
     "drained": told(lambda found: found.drain()),
     "shut": shut,
 }
@@ -232,12 +267,13 @@ def functions(owner: type) -> list[str]:
 def calls(owner: str) -> set[str]:
     """What the lane calls on one part of the engine."""
     source = "".join(
-        inspect.getsource(module) for module in (relay_services, intercept_lane, intercept_handler)
+        inspect.getsource(module)
+        for module in (relay_services, intercept_lane, intercept_handler, denial_lane)
     )
     return set(re.findall(rf"engine\.{owner}\.(\w+)\(", source))
 
 
-BEFORE = {"carry", "tick"}
+BEFORE = {"carry", "serve", "tick"}
 """The lane's own entries: what calls them is the door, and the ticking of the server."""
 
 HANDED_ON = {"monotonic", "request_id", "turn"}
@@ -248,6 +284,8 @@ POINTS: list[tuple[type, str]] = [
     *((InterceptHandler, name) for name in functions(ConnectionOwner)),
     *((RelayServices, name) for name in functions(RelayEnvironment) if name not in HANDED_ON),
     *((InterceptLane, name) for name in functions(InterceptLane) if name not in BEFORE),
+    *((DenialLane, name) for name in functions(DenialLane) if name not in BEFORE),
+    *((DenialServices, name) for name in functions(DenialServices)),
     (InterceptHandler, "http"),
     *((HttpLayer, name) for name in vars(HttpLayer) if inspect.isfunction(vars(HttpLayer)[name])),
     *((Sink, name) for name in sorted(calls("audit"))),
@@ -264,9 +302,17 @@ KINDS: dict[str, Callable[[], BaseException]] = {
     "TimeoutError": lambda: TimeoutError(SECRET),
     "CancelledError": lambda: asyncio.CancelledError(SECRET),
 }
-UNSEEN = {(Relay, "is_closed"), (Relay, "secrets"), (HttpLayer, "_handle_event"), (Relay, "hand_back")}
-"""What only others than the lane look at, and what mitmproxy wants to be there. A request for another host is
-handed back within `Relay.received`, which fails in every story; such a story would have two records."""
+UNSEEN = {
+    (Relay, "is_closed"),
+    (Relay, "secrets"),
+    (HttpLayer, "_handle_event"),
+    (Relay, "hand_back"),
+    *((DenialLane, name) for name in ("dial", "still_allows", "tls")),
+    *((DenialServices, name) for name in ("secrets", "begin")),
+}
+"""What only others than the lane look at, what mitmproxy wants to be there, and what a denied connection must
+never come to. A request for another host is handed back within `Relay.received`, which fails in every story;
+such a story would have two records."""
 
 
 async def test_control_every_story_comes_to_its_end(scene: Scene) -> None:
@@ -315,7 +361,7 @@ WITH_ALL: list[tuple[type, str]] = [
 async def test_it_does_not_matter_what_is_raised(scene: Scene, point: tuple[type, str], kind: str) -> None:
     """S-28: what mitmproxy or asyncio take for something else ends the connection just the same."""
     owner, name = point
-    for story in (whole, warm, unproven, shut, over_http2):
+    for story in (whole, warm, unproven, shut, over_http2, denied, denied_until_a_reload):
         if await is_made(scene, story, CallFault(owner, name, KINDS[kind])):
             return
 

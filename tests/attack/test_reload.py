@@ -35,6 +35,9 @@ BROKEN = {
     "aliases without end": "a: &a [x]\nb: &b [*a, *a]\nversion: 1\n",
 }
 
+AT_CONNECT = ("--denied-tls", "refuse")
+"""So that the answer to CONNECT tells the rules in force."""
+
 _CONNECT = """
 import socket, sys
 with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as sock:
@@ -56,7 +59,7 @@ def holds(served: ServeProcess) -> bool:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[ServeProcess]:
-    with ServeProcess(tmp_path, GOOD) as served:
+    with ServeProcess(tmp_path, GOOD, AT_CONNECT) as served:
         yield served
 
 
@@ -166,7 +169,7 @@ def test_a_trusted_file_is_used_and_again_untrusted_once_it_has_changed(tmp_path
     marker = tmp_path / "was-here"
     put(tmp_path / "hosts.yaml", GOOD)
     assert egress("trust", "hosts.yaml", cwd=tmp_path).status == 0
-    with ServeProcess(tmp_path, GOOD, trusted=False) as served:
+    with ServeProcess(tmp_path, GOOD, AT_CONNECT, trusted=False) as served:
         assert holds(served)
         served.write(hostile(marker))
         (record,) = served.recorded("reload.refused")
@@ -182,7 +185,7 @@ def test_a_trusted_file_is_used_and_again_untrusted_once_it_has_changed(tmp_path
 def test_what_a_folder_brings_does_not_outrank_the_users_own_rules(tmp_path: Path) -> None:
     marker = tmp_path / "was-here"
     put(tmp_path / ".config/egress/hosts.yaml", GOOD)
-    with ServeProcess(tmp_path, hostile(marker), trusted=False) as served:
+    with ServeProcess(tmp_path, hostile(marker), AT_CONNECT, trusted=False) as served:
         assert holds(served)
         assert not marker.exists()
 
@@ -190,5 +193,5 @@ def test_what_a_folder_brings_does_not_outrank_the_users_own_rules(tmp_path: Pat
 def test_a_folder_sets_nothing_by_a_file_of_variables(tmp_path: Path) -> None:
     put(tmp_path / ".env", "EGRESS_RULES=evil.yaml\nEGRESS_NETWORK=true\n")
     put(tmp_path / "evil.yaml", "version: 1\nhosts:\n  '**.example.com': {}\n")
-    with ServeProcess(tmp_path, GOOD) as served:
+    with ServeProcess(tmp_path, GOOD, AT_CONNECT) as served:
         assert holds(served)

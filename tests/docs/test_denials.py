@@ -24,6 +24,9 @@ def real(form: str, code: str, seconds: str = "0") -> str:
             return whole(error_page(code, ID, accept="*/*", user_agent="curl/8", retry_after=wait))
         case "git":
             return whole(error_page(code, ID, accept="*/*", user_agent="git/2.39.5", retry_after=wait))
+        case "pip":
+            page = "application/vnd.pypi.simple.v1+json"
+            return whole(error_page(code, ID, accept=page, user_agent="pip/26.3", retry_after=wait))
         case "text":
             return whole(error_page(code, ID, accept="text/plain", retry_after=wait))
         case "head":
@@ -52,7 +55,7 @@ def test_a_shown_refusal_is_the_real_one(block: Block) -> None:
 
 
 def test_every_form_is_shown() -> None:
-    assert {block.words[0] for block in SHOWN} == {"json", "git", "text", "head", "grpc", "connect"}
+    assert {block.words[0] for block in SHOWN} == {"json", "git", "pip", "text", "head", "grpc", "connect"}
 
 
 def test_every_field_of_our_own_is_explained() -> None:

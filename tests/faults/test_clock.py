@@ -146,7 +146,7 @@ async def test_what_has_expired_is_closed_and_what_is_under_way_is_cut(tmp_path:
         faked.set(40 * DAY)
         assert await visit(estate, "/small/after") == "host.closed"
         await stream.channel.everything()
-        lines = await asyncio.to_thread(estate.served.recorded, "exchange", 3)
+        lines = await asyncio.to_thread(estate.served.recorded, "exchange", 4)
         assert {str(line["path"]): line["code"] for line in lines}["/sse"] == "access.withdrawn"
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tests.cli.command import put
 from tests.proxy.lab.certificates import Certificates, trusting
-from tests.proxy.lab.client import Peer, at, connect
+from tests.proxy.lab.client import Peer, RefusedError, at, connect
+from tests.proxy.lab.http1 import Response
 from tests.proxy.lab.raw_upstream import RawUpstream, Say, Stall
 from tests.proxy.serve_process import ServeProcess
 
@@ -53,6 +54,16 @@ async def visit(served: ServeProcess, upstream: RawUpstream, name: str = NAME) -
     pem = await asyncio.to_thread(served.egress, "ca", "export")
     trust = certs.trust(("http/1.1",)) if name == BLIND else trusting(pem.out.encode(), ("http/1.1",))
     return await connect(at(upstream.port), name, trust, proxy=at(served.port))
+
+
+async def denied(served: ServeProcess, upstream: RawUpstream, name: str) -> Response:
+    """What a client of a denied host reads: the answer to its CONNECT, or to its request inside of TLS."""
+    try:
+        peer = await visit(served, upstream, name)
+    except RefusedError as error:
+        return error.response
+    async with peer:
+        return await peer.get("/", f"{name}:{upstream.port}")
 
 
 async def stall(served: ServeProcess, upstream: RawUpstream, name: str = NAME) -> Peer:

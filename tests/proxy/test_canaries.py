@@ -223,9 +223,10 @@ async def test_what_is_planted_in_another_sandbox_is_not_known(tmp_path: Path, u
         canaries = other.canaries(stack.engine.policy)
         assert canaries is not None
         value = canaries.all[0].value.lower()
-        with pytest.raises(RefusedError):
-            await stack.visit(upstream, f"{value}.evil.test")
-        assert hosts(stack) == [("host.unknown", None, f"{value}.evil.test", None)]
+        async with await stack.visit(upstream, f"{value}.evil.test") as peer:
+            assert (await peer.get("/", f"{value}.evil.test:{upstream.port}")).status == 403
+        [line] = stack.exchanges()
+        assert (line["code"], line["rule"], line["host"]) == ("host.unknown", None, f"{value}.evil.test")
 
 
 # Other ways to say it -------------------------------------------------------------------------------

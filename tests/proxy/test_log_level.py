@@ -14,7 +14,7 @@ from wsproto.events import TextMessage
 from egress.scrub import spellings
 from egress.types import Secret
 from tests.cli.command import put
-from tests.proxy.injecting_proxy import NAME, certs, visit
+from tests.proxy.injecting_proxy import NAME, certs, denied, visit
 from tests.proxy.lab.client import RefusedError, at, connect
 from tests.proxy.lab.raw_upstream import RawUpstream
 from tests.proxy.lab.server import Upstream
@@ -93,8 +93,7 @@ async def use(served: ServeProcess, upstream: RawUpstream, bad: Upstream) -> Non
     async with await visit(served, upstream) as peer:
         response = await peer.request(f"POST /echo HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
         assert response.status == 403
-    with pytest.raises(RefusedError):
-        await connect(at(upstream.port), "evil.example.test", None, proxy=at(served.port))
+    assert (await denied(served, upstream, "evil.example.test")).status == 403
     with pytest.raises(RefusedError):
         await connect(
             at(upstream.port),

@@ -12,8 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from egress.proxy.metrics import CONTENT_TYPE
-from tests.proxy.injecting_proxy import BLIND, NAME, SECRET, certs, made, rules, visit
-from tests.proxy.lab.client import RefusedError
+from tests.proxy.injecting_proxy import BLIND, NAME, SECRET, certs, denied, made, rules, visit
 from tests.proxy.lab.raw_upstream import RawUpstream
 from tests.proxy.serve_process import ServeProcess, until
 
@@ -65,11 +64,10 @@ async def test_a_request_a_refusal_and_a_tunnel_are_counted(
         assert (await peer.get("/echo?q=hidden", f"{NAME}:{upstream.port}")).status == 200
     async with await visit(served, upstream, BLIND) as peer:
         assert (await peer.get("/echo", f"{BLIND}:{upstream.port}")).status == 200
-    with pytest.raises(RefusedError):
-        await visit(served, upstream, UNKNOWN)
+    assert (await denied(served, upstream, UNKNOWN)).status == 403
     found = await ended(served, "tunnels_total")
     # Labels in the order of their names: entry, rule, verdict.
-    assert found["requests_total"] == {(NAME, f"{NAME}#host", "allow"): 1}
+    assert found["requests_total"] == {(NAME, f"{NAME}#host", "allow"): 1, ("", "", "deny"): 1}
     assert found["refusals_total"] == {("host.unknown",): 1}
     assert found["tunnels_total"] == {(BLIND,): 1}
     assert found["injections_total"] == {("tracker",): 1}
@@ -89,8 +87,7 @@ async def test_a_request_a_refusal_and_a_tunnel_are_counted(
 async def test_nothing_that_was_asked_for_is_told(served: ServeProcess, upstream: RawUpstream) -> None:
     async with await visit(served, upstream) as peer:
         await peer.get("/echo?q=hidden", f"{NAME}:{upstream.port}")
-    with pytest.raises(RefusedError):
-        await visit(served, upstream, UNKNOWN)
+    assert (await denied(served, upstream, UNKNOWN)).status == 403
     text = await metrics(served)
     assert NAME in text, "the control"
     for never in (UNKNOWN, "/echo", "hidden", SECRET, "127.0.0.1"):

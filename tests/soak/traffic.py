@@ -150,10 +150,18 @@ class Traffic:
             await self._get(peer, "denied", expected=403)
 
     async def unknown(self) -> None:
-        """A host that no rule names."""
+        """A host that no rule names: its page is read inside of TLS, and on a port of SSH at the CONNECT."""
+        evil, proxy = "evil.example.test", at(self.estate.served.port)
+        async with (
+            await connect(at(443), evil, self.estate.trust["http/1.1"], proxy=proxy) as peer,
+            self._request("unknown") as path,
+        ):
+            response = await peer.get(path, evil)
+        if response.header("egress-denied") != "host.unknown":
+            self.books.wonder(f"a host that no rule names answered {response.start}")
         self.books.refusals += 1
         with contextlib.suppress(RefusedError):
-            peer = await connect(at(443), "evil.example.test", None, proxy=at(self.estate.served.port))
+            peer = await connect(at(22), evil, None, proxy=proxy)
             await peer.channel.drop()
             self.books.wonder("a host that no rule names was let through")
 

@@ -9,7 +9,7 @@ It opens no socket, and holds no connection that the door would have to count.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from ipaddress import IPv4Address
 from typing import Protocol
 
@@ -39,12 +39,19 @@ class DnsEngine(Protocol):
     def canary_denial(self, sandbox: str, *names: str) -> HostDecision | None: ...
 
 
+Explains = Callable[[str, str, HostDecision], bool]
+"""Sandbox, name and denial: whether a TLS client that follows an answer is shown the reason."""
+
+
 class DnsListeners:
     """Every socket on which names are asked for, until it is closed."""
 
-    def __init__(self, engine: DnsEngine, metrics: Metrics | None = None) -> None:
-        """`metrics` count what is refused here."""
+    def __init__(
+        self, engine: DnsEngine, metrics: Metrics | None = None, explains: Explains | None = None
+    ) -> None:
+        """`metrics` count what is refused here. `explains` tells which denied names are answered."""
         self._engine = engine
+        self._explains = explains or (lambda _sandbox, _name, _denial: False)
         self._metrics = metrics or Metrics()
         self._servers: dict[Listener, DnsServer] = {}
 
@@ -67,6 +74,7 @@ class DnsListeners:
             clock,
             self._record(listener),
             functools.partial(self._engine.canary_denial, listener.sandbox),
+            functools.partial(self._explains, listener.sandbox),
         )
         server = DnsServer(responder, clock)
         host, port = listener.sock.getsockname()[:2]

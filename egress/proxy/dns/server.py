@@ -4,6 +4,9 @@ A name that the rules allow has one address, the one this listener was told to g
 has no data, so there is nothing about encrypted hellos or QUIC to be had. Every other name does not exist. No
 question leaves this process, so a name that carries data carries it nowhere.
 
+A denied name may be answered in the same way, where a client that follows the answer finds a page with the
+reason instead of its host. That question is refused and told all the same.
+
 Who asks is known by the listener. What is refused is told to `on_refused`, one call a message, also where it
 is no question, or no DNS at all: names are the oldest way out of a closed network. Everything is bounded:
 bytes, questions a second, connections, time.
@@ -35,6 +38,10 @@ The name is canonical, or as spelled where it has no such form, and empty where 
 """
 
 _MAX_DATAGRAMS_PER_TURN: Final = 32
+_NEVER_PUBLIC: Final = frozenset({"arpa", "internal", "invalid", "local", "localhost", "onion"})
+"""Top-level names that no public name server answers for."""
+_PROBED_NAME: Final = "use-application-dns.net"
+"""Firefox sends its questions past this server if this name exists."""
 _LENGTH_PREFIX: Final = struct.Struct(">H")
 
 
@@ -62,14 +69,19 @@ class Responder:
         clock: Clock,
         on_refused: OnRefused,
         caught: Callable[[str], HostDecision | None] = lambda _: None,
+        explains: Callable[[str, HostDecision], bool] = lambda _name, _denial: False,
     ) -> None:
-        """`caught` gives the denial of a name that no rule is asked about."""
+        """`caught` gives the denial of a name that no rule is asked about.
+
+        `explains` tells whether a client that follows the answer to a denied name would read a page.
+        """
         self._identity = identity
         self._address = address
         self._policy = policy
         self._clock = clock
         self._on_refused = on_refused
         self._caught = caught
+        self._explains = explains
 
     def reply(self, data: bytes, peer: str = "") -> bytes | None:
         """Answer a message of the client with this address; None for what gets no answer."""
@@ -89,15 +101,28 @@ class Responder:
 
     def _answer(self, question: DnsQuestion, peer: str) -> bytes:
         name = question.name or question.spelled
+        caught = self._caught(name)
         # A name without a canonical spelling goes to the rules too: they know why it is refused.
-        decision = self._caught(name) or decide_host(
+        decision = caught or decide_host(
             self._policy(), self._identity, question.name, None, self._clock.now()
         )
         if not decision.allowed:
             self._on_refused(self._identity, name, decision.code, decision, peer)
-            return wire_format.encode_answer(question, Rcode.NXDOMAIN)
+            if caught or not is_public_name(question.name) or not self._explains(question.name, decision):
+                return wire_format.encode_answer(question, Rcode.NXDOMAIN)
         address = self._address if question.kind == wire_format.TYPE_A else None
         return wire_format.encode_answer(question, Rcode.NOERROR, address)
+
+
+def is_public_name(name: str) -> bool:
+    """Tell whether programs expect this name to have an address at all.
+
+    Resolvers try single labels with their search list, labels with `_` name services, `wpad` a file that
+    leads browsers to a proxy, and some names are asked for to find out that they do not exist.
+    """
+    labels = name.split(".")
+    is_odd = labels[0] == "wpad" or name == _PROBED_NAME or any(label.startswith("_") for label in labels)
+    return len(labels) > 1 and not is_odd and labels[-1] not in _NEVER_PUBLIC
 
 
 class DnsServer:

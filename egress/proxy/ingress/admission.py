@@ -2,7 +2,7 @@
 
     identity       the listener says which sandbox; the peer has to be it
     destination    CONNECT, a full URL, SNI or Host: one strict reading, one canonical pair; no canary in it
-    decision       the host gate of the rules
+    decision       the host gate of the rules; where it denies, the way ends in a page with the reason
     bounds         connections that the rules allow there; the audit; the proxy itself is not stopping
     the tunnel     of a CONNECT: what is inside is what the tunnel was opened for
     the lane
@@ -23,11 +23,12 @@ from egress.proxy.ingress import requested_destination
 from egress.proxy.ingress.authentication import PasswordGuard, PeerOwner, owner_of_peer
 from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection, RequestedDestination
 from egress.proxy.ingress.ports import IngressEngine, Lanes
-from egress.proxy.lanes.connection import AdmittedConnection
+from egress.proxy.lanes.connection import AdmittedConnection, DeniedConnection
 from egress.rules.decide.decision import decide_host
 from egress.rules.decide.policy import Policy
 from egress.types import HostDecision, Identity, Limit, Scheme
 
+_WEB_PORTS: Final = frozenset({80, 443})
 _CONNECT_ANSWER: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
@@ -66,30 +67,64 @@ class ConnectionAdmission:
             return asked
         policy = self._engine.policy
         scheme, decision = _decide(policy, pending.identity, asked, self._engine.clock.now())
+        facts = (
+            pending.id,
+            pending.identity,
+            pending.listener.name,
+            asked.entry,
+            Destination(scheme, asked.host, asked.port),
+            decision,
+            policy,
+            asked.hello,
+            pending.started,
+            pending.peer,
+        )
         if not decision.allowed:
-            return IngressRefusal(decision.code, decision=decision)
+            return await self._deny(pending, DeniedConnection(*facts), entering)
         # Counted until the lane has ended: the limit is about connections that are open at a time.
         with self._count_connection(pending.identity.sandbox, decision.limits) as is_counted:
             code = self._stop_code(pending.identity.sandbox) if is_counted else "limit.connections"
             if code:
                 return IngressRefusal(code, decision=decision)
-            admitted = AdmittedConnection(
-                pending.id,
-                pending.identity,
-                pending.listener.name,
-                asked.entry,
-                Destination(scheme, asked.host, asked.port),
-                decision,
-                policy,
-                asked.hello,
-                pending.started,
-                pending.peer,
-            )
+            admitted = AdmittedConnection(*facts)
             opened = await self._open(pending, admitted)
             if not isinstance(opened, AdmittedConnection):
                 return self._refuse_canary(pending, opened) or opened
             entering()
             return await self._carry(pending, opened)
+
+    async def _deny(
+        self, pending: PendingConnection, denied: DeniedConnection, entering: Callable[[], object]
+    ) -> IngressRefusal | None:
+        """Refuse a denied destination: at once, or inside of the TLS of a client that can read it there.
+
+        A client that does not begin TLS is recorded like one that was refused at once. None where the lane
+        has recorded the denial.
+        """
+        to, decision, sandbox = denied.destination, denied.decision, denied.identity.sandbox
+        refused = IngressRefusal(decision.code, decision=decision)
+        lane = self._lanes.denial
+        if lane is None or not _is_tls_expected(denied) or not lane.can_explain(sandbox, to.host, decision):
+            return refused
+        with self._count_connection(sandbox, decision.limits) as is_counted:
+            # Neither a limit nor a full log is a reason to hide that the host is denied.
+            if not is_counted or self._stop_code(sandbox):
+                return refused
+            hello = denied.hello
+            if denied.entry == "connect":
+                if not await pending.client.send(_CONNECT_ANSWER, pending.bounds.close_time):
+                    return refused
+                hello = await requested_destination.read_denied_start(pending)
+            # A client that asks for another name inside could not verify the certificate of this one.
+            if hello is None or hello.sni not in ("", to.host):
+                refused = replace(refused, sni=hello.sni if hello else "")
+                return self._refuse_canary(pending, refused) or refused
+            entering()
+            # Bytes that a lane has written must not be followed by an error page.
+            pending.speaks = ""
+            client = pending.client
+            await lane.carry(replace(denied, hello=hello), client.reader, client.writer, client.take_unread())
+            return None
 
     async def _requested_destination(
         self, pending: PendingConnection
@@ -161,6 +196,16 @@ class ConnectionAdmission:
         return await lane(
             admitted, pending.client.reader, pending.client.writer, pending.client.take_unread()
         )
+
+
+def _is_tls_expected(denied: DeniedConnection) -> bool:
+    """Tell whether the client is likely to begin TLS, so that it would read a page inside of it.
+
+    A CONNECT to another well-known port is for SSH, mail or the like. Their clients wait for the server to
+    speak first, and are refused at once.
+    """
+    port = denied.destination.port
+    return denied.hello is not None or (denied.entry == "connect" and (port in _WEB_PORTS or port >= 1024))
 
 
 def _decide(

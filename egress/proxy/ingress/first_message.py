@@ -24,10 +24,13 @@ def begins_http(first: int) -> bool:
     return first in _TOKEN_BYTES
 
 
-async def read_first(pending: PendingConnection) -> int | IngressRefusal | None:
-    """Wait for the first byte, which tells what the client speaks; it stays with the client."""
+async def read_first(pending: PendingConnection, within: float = 0.0) -> int | IngressRefusal | None:
+    """Wait for the first byte, which tells what the client speaks; it stays with the client.
+
+    `within` seconds, or the usual time.
+    """
     try:
-        return await pending.client.peek_first_byte(pending.bounds.first_byte)
+        return await pending.client.peek_first_byte(within or pending.bounds.first_byte)
     except TimeoutError:
         return IngressRefusal("request.timeout")
 

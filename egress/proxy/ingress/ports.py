@@ -12,7 +12,7 @@ from typing import Protocol
 
 from egress.audit.facts import RefusalFacts
 from egress.proxy.clock import Clock
-from egress.proxy.lanes.connection import AdmittedConnection
+from egress.proxy.lanes.connection import AdmittedConnection, DeniedConnection
 from egress.rules.decide.policy import Policy
 from egress.shares.turns import Turns
 from egress.types import HostDecision, Identity, Limit
@@ -24,6 +24,22 @@ Carry = Callable[
 bytes that it is given are those read from the client already."""
 
 
+class ExplainingLane(Protocol):
+    """The lane that tells TLS clients why a host is denied."""
+
+    def can_explain(self, sandbox: str, host: str, decision: HostDecision) -> bool:
+        """Tell whether a client of this host can be shown a certificate that it trusts."""
+        ...
+
+    async def carry(
+        self,
+        denied: DeniedConnection,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        ahead: bytes,
+    ) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Lanes:
     """The ways behind the door."""
@@ -32,6 +48,8 @@ class Lanes:
     """Bytes only, for hosts that are not intercepted."""
     full: Carry
     """Everything is read."""
+    denial: ExplainingLane | None = None
+    """Nothing is served but the reason of a denial; None refuses denied hosts at the door."""
 
 
 class KnownSandbox(Protocol):

@@ -145,6 +145,22 @@ async def read_tunnel_start(
     return IngressRefusal("protocol.refused")
 
 
+async def read_denied_start(pending: PendingConnection) -> ClientHello | None:
+    """Read the hello of a client whose tunnel leads nowhere; None for any other message, or none.
+
+    A message of plain HTTP is read as well, so that the refusal becomes a page.
+    """
+    pending.speaks, pending.head = "", None
+    # A client that waits for its server to speak first waits in vain, and is not kept for long.
+    first = await read_first(pending, pending.bounds.hello_time)
+    if isinstance(first, int) and looks_like_tls(first):
+        hello = await read_hello(pending)
+        return hello if isinstance(hello, ClientHello) else None
+    if isinstance(first, int) and begins_http(first):
+        await read_head(pending)
+    return None
+
+
 def _check_hello(
     hello: ClientHello | IngressRefusal | None, destination: Destination
 ) -> TunnelStart | IngressRefusal | None:

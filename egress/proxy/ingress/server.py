@@ -18,6 +18,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from egress.audit.facts import RefusalFacts
 from egress.errors import UsageError
@@ -32,9 +33,11 @@ from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConne
 from egress.proxy.ingress.ports import IngressEngine, Lanes
 from egress.proxy.ingress.refusal_response import refusal_page, send_refusal
 from egress.proxy.metrics import Metrics
-from egress.types import Identity
+from egress.types import HostDecision, Identity
 
 _log = logging.getLogger(__name__)
+
+_HTTPS_PORT: Final = 443
 
 
 class IngressServer:
@@ -54,7 +57,10 @@ class IngressServer:
         self._occupancy = ConnectionSlots(self._bounds.connections, self._bounds.sandbox_connections)
         self._guard = PasswordGuard(self._bounds)
         self._passage = ConnectionAdmission(engine, lanes, self._guard)
+        self._lanes = lanes
         self._acceptors: dict[Listener, Acceptor] = {}
+        self._https: dict[str, set[Listener]] = {}
+        """Transparent listeners on the usual port of TLS, by sandbox: DNS asks for each denied name."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._outside: dict[asyncio.Task[None], Listener] = {}
         """Tasks whose connection is not inside a lane."""
@@ -76,7 +82,14 @@ class IngressServer:
             self._bounds.accept_pause,
             turns=self._engine.turns.of(listener.sandbox),
         )
+        if listener.kind == "transparent" and listener.port == _HTTPS_PORT:
+            self._https.setdefault(listener.sandbox, set()).add(listener)
         return host, port
+
+    def explains(self, sandbox: str, name: str, denial: HostDecision) -> bool:
+        """Tell whether a TLS client of this sandbox that is led here is told why the name is denied."""
+        lane = self._lanes.denial
+        return lane is not None and sandbox in self._https and lane.can_explain(sandbox, name, denial)
 
     async def close_sandbox(self, sandbox: str) -> None:
         """Close the listeners of one sandbox, and its connections that are not inside a lane."""
@@ -97,6 +110,11 @@ class IngressServer:
     async def _close(self, is_meant: Callable[[Listener], bool]) -> None:
         for listener in [listener for listener in self._acceptors if is_meant(listener)]:
             self._acceptors.pop(listener).close()
+            served = self._https.get(listener.sandbox, set())
+            served.discard(listener)
+            if not served:
+                # Sandboxes come and go; their names must not pile up.
+                self._https.pop(listener.sandbox, None)
             self._guard.forget(listener)
         ended = [task for task, listener in self._outside.items() if is_meant(listener)]
         for task in ended:

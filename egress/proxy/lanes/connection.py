@@ -1,7 +1,10 @@
-"""Admitted connections: the ingress hands them to a lane, with a destination that is fixed and allowed.
+"""Carried connections: the ingress hands them to a lane, with a destination that is fixed.
 
 Rules, name resolution, dial, TLS on both sides and the audit use this destination and no other. Names
 that the client sends later are only compared with it.
+
+An `AdmittedConnection` may go to its destination. A `DeniedConnection` may go nowhere, and is served the
+reason. Neither can be made with the decision of the other.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ DestinationSource = Literal["connect", "absolute", "sni", "host"]
 
 
 @dataclass(frozen=True, slots=True)
-class AdmittedConnection:
-    """A client connection on its way to one destination."""
+class CarriedConnection:
+    """A client connection that names one destination."""
 
     id: str
     """Unique while the proxy runs; every record of this connection carries it."""
@@ -41,8 +44,36 @@ class AdmittedConnection:
     peer: str = ""
     """The address of the client, where several clients share the listener."""
 
+    @property
+    def is_single(self) -> bool:
+        """The connection ends with its first exchange: a proxy request names a destination of its own."""
+        return self.entry == "absolute"
 
-def refusal_facts(connection: AdmittedConnection, code: str) -> RefusalFacts:
+
+@dataclass(frozen=True, slots=True)
+class AdmittedConnection(CarriedConnection):
+    """A client connection on its way to a destination that the rules allow."""
+
+    def __post_init__(self) -> None:
+        if not self.decision.allowed:
+            raise TypeError("a connection to a denied destination cannot be admitted")
+
+
+@dataclass(frozen=True, slots=True)
+class DeniedConnection(CarriedConnection):
+    """A client connection that is told, inside of its own TLS, why its destination is denied."""
+
+    def __post_init__(self) -> None:
+        if self.decision.allowed:
+            raise TypeError("a connection to an allowed destination has no denial to be told")
+
+    @property
+    def is_single(self) -> bool:
+        """The connection ends with its first exchange: another one could only be denied again."""
+        return True
+
+
+def refusal_facts(connection: CarriedConnection, code: str) -> RefusalFacts:
     """Return the facts of a connection that ended without an exchange or a tunnel."""
     to, decision = connection.destination, connection.decision
     return RefusalFacts(
@@ -66,8 +97,8 @@ class LiveConnection(Protocol):
     """A connection inside a lane."""
 
     @property
-    def admitted(self) -> AdmittedConnection:
-        """The admitted connection: its destination and its sandbox."""
+    def admitted(self) -> CarriedConnection:
+        """The connection as the ingress handed it over: its destination and its sandbox."""
         ...
 
     @property

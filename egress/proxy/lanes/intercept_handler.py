@@ -42,7 +42,7 @@ from egress.addons.mitm_options import NO_OPTIONS
 from egress.addons.tls_hooks import TlsHooks
 from egress.addons.tls_layers import ConnectionLost
 from egress.errors import CODES
-from egress.proxy.lanes.connection import AdmittedConnection
+from egress.proxy.lanes.connection import CarriedConnection
 from egress.proxy.lanes.dial import ConnectedSocket, DialError
 from egress.proxy.lanes.relay_services import RelayServices, UpstreamRoute, secret_specs
 from egress.proxy.lanes.socket_transport import SocketTransport
@@ -82,11 +82,11 @@ class InterceptServices(Protocol):
     @property
     def limits(self) -> InterceptLimits: ...
 
-    async def dial(self, admitted: AdmittedConnection) -> ConnectedSocket:
-        """Connect to the destination, at an address that was checked."""
+    async def dial(self, admitted: CarriedConnection) -> ConnectedSocket:
+        """Connect to the destination, at an address that was checked; raises `TypeError` for a denied one."""
 
     def still_allows(
-        self, admitted: AdmittedConnection, policy: Policy, now: int, addresses: Collection[str] = ()
+        self, admitted: CarriedConnection, policy: Policy, now: int, addresses: Collection[str] = ()
     ) -> bool:
         """Tell whether this policy would let the connection be made now, in this lane, to these addresses."""
 
@@ -484,8 +484,8 @@ class InterceptHandler:
     def _refuse(self, code: str) -> None:
         """Record, once, a connection without an exchange that would show it."""
         if not self._is_recorded:
-            self._is_recorded = True
             self.services.refuse(code)
+            self._is_recorded = True
 
     def _hang_up(self, handed_back: bytes | None = None) -> None:
         """Close all that is still open."""

@@ -21,11 +21,11 @@ from egress.addons.mitm_options import check_key_log
 from egress.addons.tls_hooks import TlsHooks
 from egress.environment import read_environment
 from egress.errors import UsageError
-from egress.proxy.lanes.connection import AdmittedConnection
+from egress.proxy.lanes.connection import AdmittedConnection, CarriedConnection
 from egress.proxy.lanes.dial import ConnectedSocket, DialError
 from egress.proxy.lanes.engine import ProxyEngine
 from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
-from egress.proxy.lanes.relay_services import RelayServices
+from egress.proxy.lanes.relay_services import RelayServices, sandbox_of
 from egress.relay.relay import ClientProtocol
 from egress.rules.decide.decision import decide_host
 from egress.rules.decide.policy import Policy
@@ -83,9 +83,17 @@ class InterceptLane:
 
         `ahead` is what was read of it already; what was read for another destination is returned.
         """
-        sandbox = self.engine.sandboxes.get(admitted.identity.sandbox)
-        if sandbox is None or sandbox.identity != admitted.identity:
-            raise UsageError("a connection of a sandbox that is not known reached the lane")
+        services = RelayServices(self.engine, admitted, sandbox_of(self.engine, admitted))
+        return await self.serve(InterceptHandler(self, services), reader, writer, ahead)
+
+    async def serve(
+        self,
+        handler: InterceptHandler,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        ahead: bytes,
+    ) -> bytes | None:
+        """Hand the connection to its handler, and return as `carry` does."""
         transport = writer.transport
         if not isinstance(transport, asyncio.Transport):
             raise TypeError("a lane carries streams of sockets")
@@ -95,7 +103,6 @@ class InterceptLane:
         # The last bytes of a client that is already lost need no answer.
         with contextlib.suppress(OSError):
             ahead += await reader.read()
-        handler = InterceptHandler(self, RelayServices(self.engine, admitted, sandbox))
         try:
             self._handlers[handler.client] = handler
             self.engine.live.enter(handler)
@@ -116,8 +123,10 @@ class InterceptLane:
 
     # Services of the handlers
 
-    async def dial(self, admitted: AdmittedConnection) -> ConnectedSocket:
+    async def dial(self, admitted: CarriedConnection) -> ConnectedSocket:
         """Connect to the destination, at an address that is allowed now: rules change under a connection."""
+        if not isinstance(admitted, AdmittedConnection):
+            raise TypeError("only an admitted connection is given an upstream")
         engine, policy = self.engine, self.engine.policy
         decision = _decide(admitted, policy, engine.clock.now())
         if not (decision.allowed and decision.intercept):
@@ -140,7 +149,7 @@ class InterceptLane:
         return connected
 
     def still_allows(
-        self, admitted: AdmittedConnection, policy: Policy, now: int, addresses: Collection[str] = ()
+        self, admitted: CarriedConnection, policy: Policy, now: int, addresses: Collection[str] = ()
     ) -> bool:
         """Tell whether this policy would let the connection be made now, in this lane, to these addresses."""
         decision = _decide(admitted, policy, now)
@@ -205,16 +214,16 @@ class FailedHandshakes:
             self._tell(data.context.client)
 
 
-def _decide(admitted: AdmittedConnection, policy: Policy, now: int) -> HostDecision:
+def _decide(admitted: CarriedConnection, policy: Policy, now: int) -> HostDecision:
     to = admitted.destination
     return decide_host(policy, admitted.identity, to.host, to.port, now, scheme=to.scheme)
 
 
-def _withdrawn(admitted: AdmittedConnection) -> DialError:
+def _withdrawn(admitted: CarriedConnection) -> DialError:
     return DialError("access.withdrawn", f"the rules do not allow {admitted.destination.host} any more")
 
 
-def _offer(admitted: AdmittedConnection) -> tuple[bytes, ...]:
+def _offer(admitted: CarriedConnection) -> tuple[bytes, ...]:
     """Return the protocols for a client: HTTP/2 if a rule asks for it, or if the client speaks no other."""
     offered = admitted.hello.alpn if admitted.hello else ()
     only_http2 = "h2" in offered and "http/1.1" not in offered

@@ -15,7 +15,7 @@ from egress.audit.facts import (
 )
 from egress.credentials import NO_PLACEHOLDERS, Canaries, CanaryScan, Placeholders
 from egress.exchange import Exchange, ExchangeRecord, Spend
-from egress.proxy.lanes.connection import AdmittedConnection, refusal_facts
+from egress.proxy.lanes.connection import CarriedConnection, refusal_facts
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.relay.ports import ExchangeTiming
 from egress.rules.decide.policy import Policy, SecretSpec
@@ -51,7 +51,7 @@ class RelayServices:
     """The `RelayEnvironment` of a relay."""
 
     engine: ProxyEngine
-    admitted: AdmittedConnection
+    admitted: CarriedConnection
     sandbox: ServedSandbox
     client_tls: str = ""
     alpn: str = ""

@@ -21,6 +21,7 @@ from egress.proxy.dns.listeners import DnsListeners
 from egress.proxy.ingress.limits import IngressLimits
 from egress.proxy.ingress.ports import Lanes
 from egress.proxy.ingress.server import IngressServer
+from egress.proxy.lanes.denial_lane import DenialLane
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.lanes.engine import IdGenerator, LimitCounters, ProxyEngine, ServedSandbox
 from egress.proxy.lanes.intercept_handler import InterceptLimits
@@ -103,8 +104,12 @@ def wire_proxy(
         sandbox_connections=room.clients_of_sandbox,
         head_time=values.head_timeout,
     )
-    door = IngressServer(engine, Lanes(tunnel=tunnel.carry, full=full.carry), limits, engine.metrics)
-    return ProxyParts(engine, full, door, DnsListeners(engine, engine.metrics))
+    denial = DenialLane(full) if values.denied_tls == "page" else None
+    lanes = Lanes(tunnel=tunnel.carry, full=full.carry, denial=denial)
+    door = IngressServer(engine, lanes, limits, engine.metrics)
+    # A denied name leads to the proxy only where a page is served there.
+    explains = door.explains if values.denied_dns == "page" else None
+    return ProxyParts(engine, full, door, DnsListeners(engine, engine.metrics, explains))
 
 
 def open_sandbox(values: Settings, policy: Policy, clock: Clock) -> ServedSandbox:

@@ -66,7 +66,14 @@ def decide_host(
     if denial is not None:
         code, rule = denial
         return HostDecision(
-            Verdict.DENY, code, key, rule.ref.place if rule else place, rule.ref if rule else None
+            Verdict.DENY,
+            code,
+            key,
+            rule.ref.place if rule else place,
+            rule.ref if rule else None,
+            # A host whose TLS the rules leave closed is not opened to tell of a denial either.
+            intercept=entry is None or entry.intercept,
+            limits=_limits(policy.limit),
         )
     if entry is None:
         return HostDecision(Verdict.ALLOW, "observed", limits=_limits(policy.limit), observed=True)

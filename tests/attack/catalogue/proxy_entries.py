@@ -17,7 +17,7 @@ from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import ADDRESSES, ANY, DOOR, EVIL, FRONT
 from tests.attack.lab.proxies import Egress, Proxy
 from tests.attack.lab.traffic_sniffer import Opened
-from tests.unit.proxy.dns_messages import A, query, told
+from tests.unit.proxy.dns_messages import NOERROR, NXDOMAIN, A, query, told
 
 PORTS: Final = (53, 80, 443, 8443)
 """Those that the transparent entries and the name server of such a proxy listen on, at `DOOR`."""
@@ -88,6 +88,19 @@ def by_connect(proxy: Proxy, host: str, port: int | str = 443, *extra: str) -> A
         return line.answer
 
 
+def by_tunnel(proxy: Proxy, host: str, port: int = 443, *extra: str) -> Answer:
+    """Ask for a tunnel, and for a page in TLS inside of it; a refused tunnel is an answer as well.
+
+    So a denied host says why. `by_connect` is for what is refused before any TLS.
+    """
+    with proxy.connect(f"{host}:{port}", *extra) as line:
+        if line.answer.status != 200:
+            return line.answer
+        if not line.to_tls(proxy.ca_pem, host, verify=False):
+            return Answer()
+        return line.send(request(host if port == 443 else f"{host}:{port}")).response()
+
+
 def by_url(proxy: Proxy, host: str, target: str = "/echo") -> Answer:
     """Ask the proxy for a full URL in clear text."""
     return proxy.say(request(host, f"http://{host}{target}"))
@@ -144,6 +157,19 @@ def expects_name(proxy: Proxy, reply: bytes, code: int, *addresses: str) -> None
     if isinstance(proxy, Egress):
         found = told(reply)
         assert (found.rcode, found.addresses) == (code, addresses), found
+
+
+def expects_denied_name(proxy: Proxy, reply: bytes, name: str, kind: int = A) -> None:
+    """Hold Egress to its answer about a denied name: the address of the page that says why.
+
+    Names that programs ask for to find out that they do not exist do not.
+    """
+    labels = name.strip(".").lower().split(".")
+    is_odd = len(labels) == 1 or name.startswith(("_", "wpad.")) or name == "use-application-dns.net"
+    if is_odd or labels[-1] in ("arpa", "internal", "local"):
+        expects_name(proxy, reply, NXDOMAIN)
+    else:
+        expects_name(proxy, reply, NOERROR, *([DOOR] if kind == A else []))
 
 
 def let_out(lab: Lab, proxy: Proxy) -> Iterator[Opened]:

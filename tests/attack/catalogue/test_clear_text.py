@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.attack.catalogue.proxy_entries import by_connect, by_host, by_sni, by_url, bytes_back, let_out
+from tests.attack.catalogue.proxy_entries import by_host, by_sni, by_tunnel, by_url, bytes_back, let_out
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import request
 from tests.attack.lab.harm import Finding, Harm
@@ -69,7 +69,7 @@ def test_every_host_with_a_secret_in_clear_text(lab: Lab, proxy: Proxy) -> None:
         proxy.expects(by_url(proxy, f"{host}:443", "/repos/acme/app"), NO_CLEAR_TEXT)
         proxy.expects(by_host(proxy, host), NO_CLEAR_TEXT)
         proxy.expects(by_host(proxy, f"{host}:443", port=443), NO_CLEAR_TEXT)
-        proxy.expects(by_connect(proxy, host, 80), (403, "host.port"))
+        proxy.expects(by_tunnel(proxy, host, 80), (403, "host.port"))
     assert proxy.name == "naive" or not list(let_out(lab, proxy))
 
 
@@ -111,7 +111,7 @@ def test_tls_where_clear_text_is_spoken(lab: Lab, proxy: Proxy) -> None:
     if proxy.name == "egress":
         # The other one waits for a host that waits for it.
         for host in (PLAIN, API):
-            proxy.expects(by_sni(proxy, host, port=80), NO_WORDS)
+            proxy.expects(by_sni(proxy, host, port=80), (403, "host.port"))
         with proxy.connect(f"{PLAIN}:80") as line:
             assert line.answer.status == 200
             assert line.send(real(PLAIN)).finish().everything() == b""
@@ -237,9 +237,9 @@ def test_the_page_of_the_engine_below(lab: Lab, proxy: Proxy) -> None:
             proxy.expects(by_url(proxy, host, target), unknown)
             proxy.expects(by_host(proxy, host, target), unknown)
     for host in ("mitm.it", "www.mitm.it"):
-        proxy.expects(by_connect(proxy, host), unknown)
-        proxy.expects(by_connect(proxy, host, 80), unknown)
-        proxy.expects(by_sni(proxy, host), NO_WORDS)
+        proxy.expects(by_tunnel(proxy, host), unknown)
+        proxy.expects(by_tunnel(proxy, host, 80), unknown)
+        proxy.expects(by_sni(proxy, host), unknown)
     # In a tunnel to somebody else it is a Host like any other.
     proxy.expects(proxy.ask(API, request("mitm.it", "/cert/pem")), (421, "request.mismatch"))
     proxy.expects(proxy.say(request("mitm.it", f"http://{PLAIN}/cert/pem")), (421, "request.mismatch"))

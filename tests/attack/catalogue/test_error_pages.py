@@ -185,9 +185,10 @@ def refusals(lab: Lab, proxy: Proxy) -> Iterator[tuple[str, Callable[..., Answer
         "sec-websocket-version: 13",
         "sec-websocket-key: x",
     )
-    yield "host.unknown", connecting(f"{mark}.{EVIL}:443")
+    yield "host.unknown", tunnelled(f"{mark}.{EVIL}", f"/{mark}?{mark}")
+    yield "host.unknown", connecting(f"{mark}.{EVIL}:22")
     yield "host.unknown", plain(f"http://{mark}.{EVIL}/{mark}?{mark}")
-    yield "host.port", connecting(f"{API}:8443")
+    yield "host.port", connecting(f"{API}:853")
     yield "host.cleartext", plain(f"http://{API}/{mark}")
     yield "host.literal", connecting("10.0.0.1:443")
     yield "host.malformed", connecting(f"{mark}..{EVIL}:443")

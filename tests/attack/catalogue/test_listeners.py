@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.attack.catalogue.proxy_entries import by_tunnel
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import basic, request
 from tests.attack.lab.harm import Finding, Harm, must_be_none
@@ -94,8 +95,7 @@ def test_the_control_socket_by_way_of_the_proxy(lab: Lab, proxy: Proxy) -> None:
     for host in ("egress", "egress.test", "localhost", "control"):
         lab.dns.set(host, "127.0.0.1")
         proxy.expects(proxy.say(request(host, f"http://{host}/status")), UNKNOWN)
-        with proxy.connect(f"{host}:80") as line:
-            proxy.expects(line.answer, UNKNOWN)
+        proxy.expects(by_tunnel(proxy, host, 80), UNKNOWN)
         lab.dns.forget(host)
 
 
@@ -119,8 +119,7 @@ def test_the_proxy_by_way_of_itself(lab: Lab, proxy: Proxy) -> None:
     for number, address in enumerate(("127.0.0.1", four, "::1")):
         name = f"loop-{number}-{proxy.name}.{ANY}"
         lab.dns.set(name, address)
-        with proxy.connect(f"{name}:3128") as line:
-            proxy.expects(line.answer, (403, "host.port"))
+        proxy.expects(by_tunnel(proxy, name, 3128), (403, "host.port"))
         proxy.expects(proxy.ask(name, request(name)), (403, "address.refused"))
     # A tunnel in a tunnel has the outer one's host alone.
     with proxy.tunnel(OTHER) as line:

@@ -490,6 +490,11 @@ def test_requests_that_were_half_said(lab: Lab, proxy: Proxy) -> None:
             if state == "a tunnel":
                 line.to_tls(proxy.ca_pem, API)
             line.send(rest)
+            if state in ("dialled", "half a CONNECT") and not proxy.patience:
+                # The tunnel of a denied host holds a page that says so.
+                assert line.response("CONNECT").status == 200
+                line.to_tls(proxy.ca_pem, API)
+                line.send(late)
             if not proxy.patience:
                 _expects_an_end(line, state)
         if lab.sent(proxy, lab.api, lambda each: "too=late" in each.target):

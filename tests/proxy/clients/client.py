@@ -32,6 +32,7 @@ CAPABILITIES = {
     "plain": "a page of a host that is allowed, where nothing is injected",
     "injected": "the credential arrives, once, in the place of any other; an echo of it comes back masked",
     "refusal": "what the user is shown of a request that is denied names the reason",
+    "denied": "what the user is shown of a host that is denied names the reason",
     "large": "64 MiB come down whole",
     "upload": "64 MiB go up whole",
     "streaming": "each part of an answer is there before the next one is sent",
@@ -89,6 +90,8 @@ class Client:
     """What the user's own program must say, in words of the table."""
     around: dict[str, str] = field(default_factory=dict)
     """Variables of the test's own, such as where caches lie: no claim rests on them, no user needs them."""
+    denied: str = ""
+    """What it prints of a host that is denied, with ID for the id of the request."""
     cannot: Mapping[str, str] = field(default_factory=dict)
     """What does not work, by a word for it, and why, in words of the table. A test shows each."""
 

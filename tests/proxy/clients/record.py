@@ -73,6 +73,7 @@ class Recorder:
             "files": dict(client.files),
             "before": [list(command) for command in client.before],
             "program": client.program,
+            "denied": client.denied,
             "cannot": dict(client.cannot),
         }
 

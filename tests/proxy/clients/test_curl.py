@@ -99,12 +99,16 @@ async def test_a_denied_path_gets_our_page_and_goes_nowhere(scene: Scene[RawUpst
     scene.denied("rule.denied", ("GET", "/private/keys", 403))
 
 
-async def test_a_denied_host_is_refused_at_the_connect(scene: Scene[RawUpstream]) -> None:
-    ran = await curl(scene, "--verbose", f"https://elsewhere.example.test:{scene.port}/")
-    assert ran.status == 56
+@pytest.mark.parametrize(("port", "status"), [(443, 0), (22, 56)], ids=["inside", "at the connect"])
+async def test_a_denied_host_is_refused_inside_its_tls_or_at_the_connect(
+    scene: Scene[RawUpstream], port: int, status: int
+) -> None:
+    ran = await curl(scene, "--verbose", f"https://elsewhere.example.test:{port}/")
+    assert ran.status == status
     assert "403 Egress host.unknown" in ran.err
     assert not scene.upstream.links
-    assert not scene.stack.exchanges()
+    (line,) = scene.stack.lines()
+    assert (line["event"], line["code"]) == ("refusal" if status else "exchange", "host.unknown")
 
 
 @pytest.mark.parametrize("version", ["--http1.0", "--http1.1"])

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.proxy.clients import denied_host
 from tests.proxy.clients.client import Client, printed
 from tests.proxy.clients.password_proxy import PASSWORD, guarded
 from tests.proxy.clients.program import Ran, run
@@ -33,6 +34,7 @@ GIT = Client(
     version=printed("git", "--version"),
     variables={"https_proxy": "{proxy}", "GIT_SSL_CAINFO": "{bundle}"},
     around=git_environment(Path("{home}")),
+    denied="remote: For the operator: egress log suggest ID",
 )
 LFS = Client(
     name="git-lfs",
@@ -250,13 +252,13 @@ async def test_a_password_of_the_proxy_is_given(forge: Forge) -> None:
     forge.carried("theirs", *FETCH)
 
 
-async def test_a_host_that_no_rule_names_is_refused_by_name(forge: Forge) -> None:
-    elsewhere = f"https://elsewhere.example.test:{forge.scene.port}/ours.git"
-    ran = await forge.git("ls-remote", elsewhere)
+@GIT.proves("denied")
+async def test_a_host_that_no_rule_names_is_refused_in_our_words(forge: Forge) -> None:
+    ran = await forge.git("ls-remote", f"https://{denied_host.NOWHERE}:{forge.scene.port}/ours.git")
     assert ran.status == 128
-    assert "403" in ran.err
+    assert "remote: Egress: No rule names this host. (host.unknown)" in ran.err
     assert not forge.scene.upstream.links
-    assert not forge.scene.stack.exchanges()
+    denied_host.is_shown(forge.scene.stack, GIT.denied, ran.err)
 
 
 BATCH = "/ours.git/info/lfs/objects/batch"

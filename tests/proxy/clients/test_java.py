@@ -33,7 +33,7 @@ PASSWORD = (
 VARIABLE = "read `HTTPS_PROXY`: a JVM takes options"
 
 
-def client(name: str, main: str, **cannot: str) -> Client:
+def client(name: str, main: str, denied: str) -> Client:
     return Client(
         name=name,
         family="Java",
@@ -41,16 +41,13 @@ def client(name: str, main: str, **cannot: str) -> Client:
         command=calling("java", *QUICK, "-cp", compiled_programs.JAVA.folder, main),
         variables={"JAVA_TOOL_OPTIONS": OPTIONS},
         before=(IMPORT,),
-        cannot={"password of the proxy": PASSWORD, "HTTPS_PROXY": VARIABLE, **cannot},
+        cannot={"password of the proxy": PASSWORD, "HTTPS_PROXY": VARIABLE},
+        denied=denied,
     )
 
 
-JAVA = client(
-    "HttpClient",
-    "WithHttpClient",
-    silent="say why a host is refused: it shows `Tunnel failed, got: 403`. The audit log tells",
-)
-OLD = client("HttpURLConnection", "WithUrlConnection")
+JAVA = client("HttpClient", "WithHttpClient", "403 host.unknown")
+OLD = client("HttpURLConnection", "WithUrlConnection", denied_host.REASON)
 
 
 @pytest.fixture(autouse=True)
@@ -73,14 +70,9 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream], client: Client) ->
     await proofs.refusal(stage, client)
 
 
-@OLD.proves("refusal")
-async def test_a_refused_host_shows_why(stage: Stage[RawUpstream]) -> None:
-    await denied_host.host(stage, OLD)
-
-
-@JAVA.proves("silent")
-async def test_a_refused_host_shows_a_number(stage: Stage[RawUpstream]) -> None:
-    await denied_host.host_in_silence(stage, JAVA, "Tunnel failed, got: 403")
+@proving("denied", JAVA, OLD)
+async def test_a_denied_host_shows_why(stage: Stage[RawUpstream], client: Client) -> None:
+    await denied_host.host(stage, client)
 
 
 @proving("password of the proxy", JAVA, OLD)

@@ -32,15 +32,13 @@ def version(package: str) -> Callable[[], str]:
     )
 
 
-SILENT = {"silent": "say why a host is refused: it shows `Proxy response (403)`. The audit log tells"}
-
 FETCH = Client(
     name="fetch of Node 24",
     family=FAMILY,
     version=printed(NEWER, "--version"),
     command=calling(NEWER, HERE / "with_fetch.js"),
     variables=VARIABLES | {"NODE_USE_ENV_PROXY": "1"},
-    cannot=SILENT,
+    denied=denied_host.REASON,
 )
 UNDICI = Client(
     name="undici",
@@ -50,7 +48,7 @@ UNDICI = Client(
     variables=VARIABLES,
     around=PACKAGES,
     program="`setGlobalDispatcher(new EnvHttpProxyAgent())`; for HTTP/2, `allowH2` there and in `requestTls`",
-    cannot=SILENT,
+    denied=denied_host.REASON,
 )
 AXIOS = Client(
     name="axios",
@@ -59,6 +57,7 @@ AXIOS = Client(
     command=calling("node", HERE / "with_axios.js"),
     variables=VARIABLES,
     around=PACKAGES,
+    denied=denied_host.REASON,
 )
 WS = Client(
     name="ws",
@@ -93,14 +92,9 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream], client: Client) ->
     await proofs.refusal(stage, client)
 
 
-@AXIOS.proves("refusal")
-async def test_a_refused_host_shows_why(stage: Stage[RawUpstream]) -> None:
-    await denied_host.host(stage, AXIOS)
-
-
-@proving("silent", FETCH, UNDICI)
-async def test_fetch_keeps_to_itself_why_a_host_is_refused(stage: Stage[RawUpstream], client: Client) -> None:
-    await denied_host.host_in_silence(stage, client, "Proxy response (403) !== 200 when HTTP Tunneling")
+@proving("denied", *HTTP)
+async def test_a_denied_host_shows_why(stage: Stage[RawUpstream], client: Client) -> None:
+    await denied_host.host(stage, client)
 
 
 @proving("password", *HTTP)

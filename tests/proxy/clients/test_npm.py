@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.proxy.clients import denied_host
 from tests.proxy.clients.client import Client, printed
 from tests.proxy.clients.password_proxy import guarded
 from tests.proxy.clients.program import Ran
@@ -44,6 +45,7 @@ NPM = Client(
         "cafile": "look at `NODE_EXTRA_CA_CERTS` where `cafile` is configured: there, set"
         " `npm_config_cafile` to the bundle"
     },
+    denied="403 Egress host.unknown (egress log suggest ID)",
 )
 
 
@@ -125,13 +127,10 @@ async def test_a_password_is_given(locked: Stage[RawUpstream]) -> None:
     unlocked(locked.scene.upstream, f"/{PACKAGE}", TARBALL_PATH)
 
 
-@NPM.proves("refusal")
-async def test_a_refused_host_shows_why(locked: Stage[RawUpstream]) -> None:
-    elsewhere = {"npm_config_registry": "https://elsewhere.example.test/"}
-    ran = await install(locked, replace(NPM, variables=NPM.variables | elsewhere))
-    assert ran.status != 0
-    assert "host.unknown" in ran.err, ran
-    assert not locked.scene.upstream.links
+@NPM.proves("denied")
+async def test_a_denied_host_shows_why(locked: Stage[RawUpstream]) -> None:
+    ran = await install(locked, denied_host.elsewhere(NPM, "npm_config_registry"))
+    denied_host.shown(locked, NPM, ran)
 
 
 async def test_without_the_certificate_nothing_is_believed(locked: Stage[RawUpstream]) -> None:

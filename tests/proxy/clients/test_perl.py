@@ -20,6 +20,7 @@ TINY = Client(
     command=calling("perl", PROGRAMS / "perl/with_http_tiny.pl"),
     variables={"https_proxy": "{proxy}", "SSL_CERT_FILE": "{bundle}"},
     program="`verify_SSL => 1`: before 0.083 it asks nobody who they are, and any certificate will do",
+    denied=denied_host.REASON,
 )
 LWP = Client(
     name="LWP",
@@ -36,6 +37,7 @@ LWP = Client(
         "PERL_LWP_ENV_PROXY": "read `https_proxy` without `PERL_LWP_ENV_PROXY=1`, or `env_proxy` in the"
         " program",
     },
+    denied=denied_host.REASON,
 )
 
 
@@ -60,8 +62,8 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream], client: Client) ->
     await proofs.refusal(stage, client)
 
 
-@proving("refusal", TINY, LWP)
-async def test_a_refused_host_shows_why(stage: Stage[RawUpstream], client: Client) -> None:
+@proving("denied", TINY, LWP)
+async def test_a_denied_host_shows_why(stage: Stage[RawUpstream], client: Client) -> None:
     await denied_host.host(stage, client)
 
 

@@ -45,9 +45,8 @@ CURL = Client(
     files={"php/egress.ini": "curl.cainfo = {bundle}\n"},
     cannot={
         "SSL_CERT_FILE": "read `SSL_CERT_FILE`: of whom to trust it reads in `php.ini`",
-        "silent": "say why a host is refused: it shows `CONNECT tunnel failed, response 403`."
-        " The audit log tells",
     },
+    denied="egress-denied: host.unknown",
 )
 STREAMS = Client(
     name="streams of PHP",
@@ -60,10 +59,9 @@ STREAMS = Client(
         " a stream that comes in chunks is read byte by byte, or it waits for 8 KiB"
     ),
     cannot={
-        "silent": "say why a host is refused: it shows `Cannot connect to HTTPS server through proxy`."
-        " The audit log tells",
         "password of the proxy": "give a password that stands in the URL: the program puts it into a header",
     },
+    denied="HTTP/1.1 403 Egress host.unknown (egress log suggest ID)",
 )
 
 
@@ -82,14 +80,9 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream], client: Client) ->
     await proofs.refusal(stage, client)
 
 
-@CURL.proves("silent")
-async def test_a_refused_host_shows_a_number(stage: Stage[RawUpstream]) -> None:
-    await denied_host.host_in_silence(stage, CURL, "CONNECT tunnel failed, response 403")
-
-
-@STREAMS.proves("silent")
-async def test_a_refused_host_shows_nothing(stage: Stage[RawUpstream]) -> None:
-    await denied_host.host_in_silence(stage, STREAMS, "Cannot connect to HTTPS server through proxy")
+@proving("denied", CURL, STREAMS)
+async def test_a_denied_host_shows_why(stage: Stage[RawUpstream], client: Client) -> None:
+    await denied_host.host(stage, client)
 
 
 @CURL.proves("SSL_CERT_FILE")

@@ -25,6 +25,7 @@ URLLIB = Client(
     version=printed(sys.executable, "--version"),
     command=calling(sys.executable, HERE / "with_urllib.py"),
     variables=OPENSSL,
+    denied="HTTP Error 403: Egress host.unknown (egress log suggest ID)",
 )
 REQUESTS = Client(
     name="requests",
@@ -33,6 +34,7 @@ REQUESTS = Client(
     command=calling(sys.executable, HERE / "with_requests.py"),
     variables=PROXY | {"REQUESTS_CA_BUNDLE": "{bundle}"},
     cannot={"SSL_CERT_FILE": "read `SSL_CERT_FILE`: it brings roots of its own"},
+    denied="403 Client Error: Egress host.unknown (egress log suggest ID)",
 )
 URLLIB3 = Client(
     name="urllib3",
@@ -41,6 +43,7 @@ URLLIB3 = Client(
     command=calling(sys.executable, HERE / "with_urllib3.py"),
     around=OPENSSL,
     program="`ProxyManager(proxy, ca_certs=bundle)`: it reads no variable by itself",
+    denied=denied_host.REASON,
 )
 HTTPX = Client(
     name="httpx",
@@ -49,6 +52,7 @@ HTTPX = Client(
     command=calling(sys.executable, HERE / "with_httpx.py"),
     variables=OPENSSL,
     program="`http2=True` for HTTP/2",
+    denied="Client error '403 Egress host.unknown (egress log suggest ID)'",
 )
 AIOHTTP = Client(
     name="aiohttp",
@@ -58,6 +62,7 @@ AIOHTTP = Client(
     # `wss://` has a variable of its own here.
     variables=OPENSSL | {"WSS_PROXY": "{proxy}"},
     program="`ClientSession(trust_env=True)`",
+    denied="403, message='Egress host.unknown (egress log suggest ID)'",
 )
 WEBSOCKETS = Client(
     name="websockets",
@@ -90,8 +95,8 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream], client: Client) ->
     await proofs.refusal(stage, client)
 
 
-@proving("refusal", *ALL)
-async def test_a_refused_host_shows_why(stage: Stage[RawUpstream], client: Client) -> None:
+@proving("denied", *ALL)
+async def test_a_denied_host_shows_why(stage: Stage[RawUpstream], client: Client) -> None:
     await denied_host.host(stage, client)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.clients import cache
+from tests.proxy.clients import cache, denied_host
 from tests.proxy.clients.client import Client, printed, proving
 from tests.proxy.clients.password_proxy import guarded
 from tests.proxy.clients.program import Ran
@@ -37,9 +37,7 @@ PIP = Client(
         "PIP_ROOT_USER_ACTION": "ignore",
         "PIP_RETRIES": "0",
     },
-    cannot={
-        "silent": "say why, where the page of a package is denied: it finds no version. The audit log tells"
-    },
+    denied='got Content-Type: text/plain; denied="Egress host.unknown (egress log suggest ID)"',
 )
 UV = Client(
     name="uv",
@@ -52,7 +50,7 @@ UV = Client(
     },
     around={"UV_NO_CONFIG": "1", "UV_PYTHON_DOWNLOADS": "never", "UV_HTTP_RETRIES": "0"},
     cannot={
-        "silent": "say why: of a request that is denied it shows `403 Forbidden`. The audit log tells",
+        "silent": "say why: of what is denied it shows `403 Forbidden`. The audit log tells",
         "compiled-in": "trust what the system trusts, unless it is told to: its own roots are compiled in",
     },
 )
@@ -108,17 +106,29 @@ async def test_pip_shows_why_it_is_not_given_a_file(locked: Stage[RawUpstream]) 
     assert "403 Client Error: Egress rule.denied" in ran.err, ran
 
 
-@proving("silent", PIP, UV)
-async def test_a_page_that_is_denied_looks_like_a_package_that_is_not_there(
-    locked: Stage[RawUpstream], client: Client
-) -> None:
-    index = next(name for name in client.variables if "INDEX" in name)
+async def denied_page(locked: Stage[RawUpstream], client: Client, index: str) -> Ran:
+    """Ask for a package whose page is denied."""
     closed = replace(client, variables=client.variables | {index: "https://{host}/private/"})
     ran = await install(locked, closed)
     assert ran.status != 0
-    assert "rule.denied" not in ran.text + ran.err
     assert not locked.scene.upstream.links
     locked.scene.denied("rule.denied", ("GET", f"/private/{PACKAGE}/", 403))
+    return ran
+
+
+@PIP.proves("refusal")
+async def test_pip_shows_why_it_is_not_given_the_page_of_a_package(locked: Stage[RawUpstream]) -> None:
+    """As the type of an answer that it did not expect: of an error it would say nothing."""
+    ran = await denied_page(locked, PIP, "PIP_INDEX_URL")
+    assert 'Content-Type: text/plain; denied="Egress rule.denied (egress log suggest ' in ran.err, ran
+
+
+@UV.proves("silent")
+async def test_a_page_that_is_denied_looks_to_uv_like_a_package_that_is_not_there(
+    locked: Stage[RawUpstream],
+) -> None:
+    ran = await denied_page(locked, UV, "UV_DEFAULT_INDEX")
+    assert "rule.denied" not in ran.text + ran.err
 
 
 @proving("password", PIP, UV)
@@ -132,26 +142,18 @@ async def test_a_password_is_given(locked: Stage[RawUpstream], client: Client) -
     arrived(locked)
 
 
-@PIP.proves("refusal")
-async def test_pip_shows_why_a_host_is_refused(locked: Stage[RawUpstream]) -> None:
-    """It tells when it tries again, which it does five times where nobody says otherwise."""
-    again = replace(elsewhere(PIP), around=PIP.around | {"PIP_RETRIES": "1"})
-    ran = await install(locked, again)
-    assert ran.status != 0
-    assert "403 Egress host.unknown" in ran.err, ran
+@PIP.proves("denied")
+async def test_pip_shows_why_a_host_is_denied(locked: Stage[RawUpstream]) -> None:
+    ran = await install(locked, denied_host.elsewhere(PIP, "PIP_INDEX_URL"))
+    denied_host.shown(locked, PIP, ran)
 
 
 @UV.proves("silent")
-async def test_uv_keeps_to_itself_why_a_host_is_refused(locked: Stage[RawUpstream]) -> None:
-    ran = await install(locked, elsewhere(UV))
+async def test_uv_keeps_to_itself_why_a_host_is_denied(locked: Stage[RawUpstream]) -> None:
+    ran = await install(locked, denied_host.elsewhere(UV, "UV_DEFAULT_INDEX"))
     assert ran.status != 0
+    assert "403 Forbidden" in ran.err, ran
     assert "host.unknown" not in ran.text + ran.err, ran
-
-
-def elsewhere(client: Client) -> Client:
-    """The client, told to look on a host that no rule names."""
-    index = next(name for name in client.variables if "INDEX" in name)
-    return replace(client, variables=client.variables | {index: "https://elsewhere.example.test/"})
 
 
 @UV.proves("compiled-in")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidProxyStatus, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.proxy.clients.scene import MASK, SECRET, WANTED, Scene, certs, through, unlocked
 from tests.proxy.lab.proxy_stack import NAME
@@ -154,8 +154,9 @@ async def test_a_denied_upgrade_shows_why(scene: Scene[RawUpstream], path: str, 
     scene.denied(code, ("GET", path, 403))
 
 
-async def test_a_denied_host_is_refused_at_the_connect(scene: Scene[RawUpstream]) -> None:
-    with pytest.raises(InvalidProxyStatus, match="403"):
+async def test_a_denied_host_shows_why(scene: Scene[RawUpstream]) -> None:
+    with pytest.raises(InvalidStatus) as caught:
         await opened(scene, host="elsewhere.example.test").__aenter__()
+    assert caught.value.response.headers["egress-denied"] == "host.unknown"
     assert not scene.upstream.links
-    assert not scene.stack.exchanges()
+    assert [line["code"] for line in scene.stack.exchanges()] == ["host.unknown"]

@@ -13,11 +13,23 @@ import pytest
 from egress.audit.flood_limit import MAX_SINGLE_REFUSALS
 from egress.errors import UsageError
 from egress.proxy.clock import SystemClock
-from egress.proxy.dns.listeners import DnsListeners
+from egress.proxy.dns.listeners import DnsListeners, Explains
 from egress.proxy.ingress.listener import Listener, ListenerKind, listen, listen_udp
 from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.proxy_stack import SANDBOX, ProxyStack, policy_of
-from tests.unit.proxy.dns_messages import NXDOMAIN, Told, query, told
+from tests.unit.proxy.dns_messages import (
+    AAAA,
+    ANY,
+    FORMERR,
+    HTTPS,
+    NOERROR,
+    NXDOMAIN,
+    TXT,
+    A,
+    Told,
+    query,
+    told,
+)
 
 ANSWER = IPv4Address("192.0.2.9")
 RULES = """\
@@ -37,9 +49,9 @@ class Standing(SystemClock):
 class House:
     """Name servers, and the proxy they are part of."""
 
-    def __init__(self, stack: ProxyStack) -> None:
+    def __init__(self, stack: ProxyStack, explains: Explains | None = None) -> None:
         self.stack = stack
-        self.names = DnsListeners(stack.engine)
+        self.names = DnsListeners(stack.engine, None, explains)
 
     async def open(self, kind: ListenerKind = "dns-udp", sandbox: str = SANDBOX) -> tuple[str, int]:
         sock = (listen_udp if kind == "dns-udp" else listen)("127.0.0.1", 0)
@@ -58,12 +70,27 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
         await house.names.close()
 
 
-async def ask(at: tuple[str, int], name: str) -> Told:
+@pytest.fixture
+async def explaining(tmp_path: Path) -> AsyncIterator[House]:
+    """Where denied names lead to a page: TLS is served on its usual port, as clients see it."""
+    async with ProxyStack(tmp_path, Certificates(), RULES) as stack:
+        house = House(stack, stack.door.explains)
+        yield house
+        await house.names.close()
+
+
+async def serve_https(house: House) -> Listener:
+    listener = Listener("https", "transparent", SANDBOX, listen("127.0.0.1", 0), given_port=443)
+    await house.stack.door.open(listener)
+    return listener
+
+
+async def ask(at: tuple[str, int], name: str, kind: int = A) -> Told:
     def asked() -> bytes:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.settimeout(20)
             sock.connect(at)
-            sock.send(query(name))
+            sock.send(query(name, kind))
             return sock.recv(2000)
 
     return told(await asyncio.to_thread(asked))
@@ -98,6 +125,72 @@ async def test_a_refused_name_is_recorded_with_what_refused_it(house: House) -> 
     assert (unknown["host"], unknown["code"], unknown["rule"]) == ("other.example.com", "host.unknown", None)
     assert unknown["policy"] == house.stack.engine.policy.digest
     assert house.stack.audit.tally.refused == 2
+
+
+# Names that lead to a page ------------------------------------------------------------------------
+
+
+async def test_a_denied_name_leads_to_the_page_that_says_why(explaining: House) -> None:
+    """It is recorded like one that does not exist, and nothing is asked of any other server."""
+    await serve_https(explaining)
+    at = await explaining.open()
+    found = await ask(at, "c2VjcmV0.evil.example.com")
+    assert (found.rcode, found.addresses) == (NOERROR, (str(ANSWER),))
+    assert (await ask(at, "bad.example.com")).addresses == (str(ANSWER),)
+    unknown, denied = explaining.stack.lines()
+    assert (unknown["host"], unknown["code"]) == ("c2vjcmv0.evil.example.com", "host.unknown")
+    assert str(denied["rule"]).endswith("#bad")
+
+
+@pytest.mark.parametrize("kind", [AAAA, TXT, HTTPS, ANY])
+async def test_a_denied_name_has_an_address_and_nothing_else(explaining: House, kind: int) -> None:
+    await serve_https(explaining)
+    found = await ask(await explaining.open(), "evil.example.com", kind)
+    assert (found.rcode, found.addresses) == (NOERROR, ())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "db",
+        "wpad.a.test",
+        "7.113.0.203.in-addr.arpa",
+        "x.local",
+        "_443._tcp.a.test",
+        "use-application-dns.net",
+        "a..b",
+    ],
+)
+async def test_a_name_that_nobody_expects_to_exist_does_not(explaining: House, name: str) -> None:
+    await serve_https(explaining)
+    assert (await ask(await explaining.open(), name)).rcode in (NXDOMAIN, FORMERR)
+
+
+async def test_a_denied_name_does_not_exist_where_no_page_is_served(explaining: House) -> None:
+    """Before the listener for it is open, after it is closed, and where its TLS stays closed."""
+    at = await explaining.open()
+    assert (await ask(at, "evil.example.com")).rcode == NXDOMAIN
+    listener = await serve_https(explaining)
+    assert (await ask(at, "evil.example.com")).rcode == NOERROR
+    rules = (
+        "version: 1\ndeny: [{id: bad, hosts: [a.example.com]}]\nhosts: {a.example.com: {intercept: never}}"
+    )
+    explaining.stack.engine.swap(policy_of(rules))
+    assert (await ask(at, "a.example.com")).rcode == NXDOMAIN
+    await explaining.stack.door.close_listeners([listener])
+    assert (await ask(at, "evil.example.com")).rcode == NXDOMAIN
+
+
+async def test_a_name_with_a_canary_does_not_exist_although_pages_are_served(explaining: House) -> None:
+    await serve_https(explaining)
+    engine = explaining.stack.engine
+    engine.swap(policy_of("version: 1\ncanaries: {decoy: {like: aws}}\nhosts: {}"))
+    canaries = engine.sandboxes[SANDBOX].canaries(engine.policy)
+    assert canaries is not None
+    found = await ask(await explaining.open(), f"x{canaries.all[0].value}.evil.example.com")
+    assert found.rcode == NXDOMAIN
+    [line] = explaining.stack.lines()
+    assert line["code"] == "canary.seen"
 
 
 async def send(at: tuple[str, int], messages: Iterable[bytes]) -> None:

@@ -30,11 +30,16 @@ async def upstream() -> AsyncIterator[RawUpstream]:
 
 
 @pytest.fixture
-def served(tmp_path: Path, upstream: RawUpstream) -> Iterator[ServeProcess]:
+def served(tmp_path: Path, upstream: RawUpstream, request: pytest.FixtureRequest) -> Iterator[ServeProcess]:
+    """A proxy with these options, and with those that a test asks for."""
     served = made(tmp_path, upstream)
-    served.arguments += MORE
+    served.arguments += [*MORE, *getattr(request, "param", ())]
     with served:
         yield served
+
+
+refusing = pytest.mark.parametrize("served", [["--denied-tls", "refuse"]], indirect=True, ids=["refuse"])
+"""A denied host is refused without a page."""
 
 
 def box(served: ServeProcess) -> dict[str, object]:
@@ -85,6 +90,19 @@ async def test_a_client_without_a_proxy_gets_there_with_the_credential(
     assert f"answers {AT}" in text
 
 
+async def test_a_client_of_a_name_that_no_rule_names_reads_why(
+    served: ServeProcess, upstream: RawUpstream
+) -> None:
+    async with await land(served, upstream.port, "evil.example.test") as peer:
+        response = await peer.get("/a", f"evil.example.test:{upstream.port}")
+    assert (response.status, response.header("egress-denied")) == (403, "host.unknown")
+    (record,) = await asyncio.to_thread(served.recorded, "exchange")
+    assert (record["entry"], record["host"], record["code"]) == ("sni", "evil.example.test", "host.unknown")
+    assert record["request"] == response.header("egress-request")
+    assert upstream.links == []
+
+
+@refusing
 async def test_a_name_that_no_rule_names_is_refused(served: ServeProcess, upstream: RawUpstream) -> None:
     with pytest.raises(ssl.SSLError, match="UNRECOGNIZED_NAME"):
         await land(served, upstream.port, "evil.example.test")
@@ -153,6 +171,7 @@ def unused() -> int:
         return int(sock.getsockname()[1])
 
 
+@refusing
 async def test_new_rules_open_their_ports_and_close_the_others(
     served: ServeProcess, upstream: RawUpstream
 ) -> None:

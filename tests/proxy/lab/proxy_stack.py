@@ -23,6 +23,7 @@ from egress.proxy.clock import Clock, SystemClock
 from egress.proxy.ingress.listener import Listener, listen
 from egress.proxy.ingress.ports import Lanes
 from egress.proxy.ingress.server import IngressServer
+from egress.proxy.lanes.denial_lane import DenialLane
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.lanes.engine import LimitCounters, ProxyEngine, ServedSandbox
 from egress.proxy.lanes.intercept_handler import InterceptLimits
@@ -101,7 +102,8 @@ class ProxyStack:
         trust = TrustedUpstream(trusted_roots([self.certs.write_ca(self.folder / "upstreams.pem")]))
         self.full = InterceptLane(self.engine, trust, self.limits)
         tunnel = TunnelCarrier(dialer, self.clock, self.engine.live, self.tunnels.append)
-        self.door = IngressServer(self.engine, Lanes(tunnel.carry, self.full.carry))
+        lanes = Lanes(tunnel.carry, self.full.carry, DenialLane(self.full))
+        self.door = IngressServer(self.engine, lanes)
         await self.secrets.warm(policy.secrets.values())
         self.sock = listen("127.0.0.1", 0)
         _, self.port = await self.door.open(Listener("test", "proxy", SANDBOX, self.sock))

@@ -19,8 +19,9 @@ from egress.proxy.process import lifecycle
 from egress.proxy.process.lifecycle import tick
 from egress.proxy.process.wiring import ProxyParts
 from tests.cli.command import command, egress, environment, put
-from tests.proxy.injecting_proxy import NAME, SECRET, certs, made, stall, visit
-from tests.proxy.lab.client import RefusedError, at, connect
+from tests.proxy.injecting_proxy import NAME, SECRET, certs, denied, made, stall, visit
+from tests.proxy.lab.certificates import trusting
+from tests.proxy.lab.client import at, connect
 from tests.proxy.lab.proxy_stack import ProxyStack
 from tests.proxy.lab.raw_upstream import RawUpstream
 from tests.proxy.serve_process import ServeProcess, until
@@ -66,10 +67,9 @@ async def test_a_secret_from_the_environment_is_used_and_stands_there_no_longer(
 
 
 async def test_a_host_without_a_rule_is_refused(served: ServeProcess, upstream: RawUpstream) -> None:
-    with pytest.raises(RefusedError) as caught:
-        await connect(at(upstream.port), "evil.example.test", None, proxy=at(served.port))
-    assert caught.value.response.status == 403
-    assert served.recorded("refusal")[0]["code"] == "host.unknown"
+    assert (await denied(served, upstream, "evil.example.test")).status == 403
+    assert served.recorded("exchange")[0]["code"] == "host.unknown"
+    assert not upstream.links
 
 
 async def test_it_says_what_a_user_needs(served: ServeProcess) -> None:
@@ -286,10 +286,11 @@ async def test_rules_that_lose_a_profile_deny_it_and_rules_without_any_are_refus
         served.write(PROFILES)
         (refused,) = await asyncio.to_thread(until, lambda: served.logged("rules.refused"))
         assert "they would get all rules" in str(refused["problem"])
-        with pytest.raises(RefusedError) as caught:
-            await connect(at(443), "a.example.com", None, proxy=at(served.port))
-        assert caught.value.response.status == 403
-        (refusal,) = await asyncio.to_thread(served.recorded, "refusal")
+        pem = (await asyncio.to_thread(served.egress, "ca", "export")).out.encode()
+        trust = trusting(pem, ("http/1.1",))
+        async with await connect(at(443), "a.example.com", trust, proxy=at(served.port)) as peer:
+            assert (await peer.get("/", "a.example.com")).status == 403
+        (refusal,) = await asyncio.to_thread(served.recorded, "exchange")
         assert refusal["code"] == "profile.unknown"
 
 

@@ -186,6 +186,28 @@ def test_git_lfs_gets_a_message_because_it_shows_nothing_else() -> None:
     assert "message" not in json.loads(error_page("rule.none", ID, user_agent="x git-lfs/3").body)
 
 
+PAGE = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html; q=0.1, text/html; q=0.01"
+
+
+def test_pip_gets_a_type_that_it_shows_for_the_page_of_a_package() -> None:
+    made = error_page("host.unknown", ID, accept=PAGE, user_agent='pip/26.3 {"python":"3.13"}')
+    assert (made.status, dict(made.headers)["content-type"]) == (
+        300,
+        f'text/plain; denied="Egress host.unknown (egress log suggest {ID})"',
+    )
+    assert dict(made.headers)["egress-denied"] == "host.unknown"
+    assert ID in made.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("accept", "agent"),
+    [("*/*", "pip/26.3"), (PAGE, "uv/0.13"), (PAGE, "x pip/26.3"), (" " * 600 + PAGE, "pip/1")],
+)
+def test_everything_else_gets_its_403(accept: str, agent: str) -> None:
+    made = error_page("host.unknown", ID, accept=accept, user_agent=agent)
+    assert (made.status, kind_of(made)) == (403, "application/json")
+
+
 @pytest.mark.parametrize("agent", ["git-lfs/3.4", "libgit/1", "Git/2", "x git/2", "", HOSTILE])
 def test_only_git_itself_is_git(agent: str) -> None:
     assert kind_of(error_page("rule.none", ID, user_agent=agent)) == "application/json"

@@ -12,7 +12,7 @@ from egress.errors import UnreadableError, UsageError
 from egress.exchange import Destination
 from egress.proxy.control.kept_revocations import KeptRevocations
 from egress.proxy.control.revocation import RevocationKind, Revocations, with_denied_hosts
-from egress.proxy.lanes.connection import AdmittedConnection, LiveConnection, LiveConnections
+from egress.proxy.lanes.connection import CarriedConnection, LiveConnection, LiveConnections
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.decision import decide_host
 from egress.rules.decide.policy import Policy, SecretSpec
@@ -54,10 +54,10 @@ class Connection:
     codes: list[str] = field(default_factory=list)
 
     @property
-    def admitted(self) -> AdmittedConnection:
+    def admitted(self) -> CarriedConnection:
         who = Identity(self.sandbox)
         decision = decide_host(self.rules, who, self.host, 443, 0)
-        return AdmittedConnection(
+        return CarriedConnection(
             "1", who, "l", "connect", Destination("https", self.host, 443), decision, self.rules
         )
 
