@@ -26,10 +26,10 @@ from egress.policy.rule_source import RuleSource, choose_rules, read_rules
 from egress.policy.state_dir import check_state_dir, make_state_dir
 from egress.policy.trust import TrustedFiles
 from egress.proxy.process.start_values import StartValues, watched_files
+from egress.proxy.setting_values import ListenAddress
 from egress.proxy.settings import (
     VARIABLE_PREFIX,
     EffectiveSettings,
-    ListenAddress,
     Settings,
     display_of,
     flag,

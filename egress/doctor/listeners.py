@@ -16,7 +16,8 @@ from egress.doctor.running_proxy import RunningProxy
 from egress.errors import UnreadableError
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports_of
 from egress.proxy.ingress.listener import Listener
-from egress.proxy.settings import ListenAddress, Settings
+from egress.proxy.setting_values import ListenAddress
+from egress.proxy.settings import Settings
 
 Kind = Literal["proxy", "transparent", "dns"]
 

@@ -15,7 +15,8 @@ from egress.doctor.diagnosis import Diagnosis, from_error, list_some, note, ok, 
 from egress.doctor.proxy_setup import ProxySetup
 from egress.errors import EgressError
 from egress.proxy.ingress.port_owner import owner_of_port
-from egress.proxy.settings import ListenAddress, unknown_variables
+from egress.proxy.setting_values import ListenAddress
+from egress.proxy.settings import unknown_variables
 from egress.tls.openssl_environment import check_environment
 
 PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")

@@ -7,222 +7,46 @@ are all made from the one model below. No setting ever holds a secret: those tha
 
 from __future__ import annotations
 
-import base64
-import binascii
 import difflib
-import re
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, override
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails, PydanticCustomError
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from egress import environment
 from egress.errors import UsageError
 from egress.proxy import setting_texts as texts
-from egress.rules.language import quantities
-from egress.rules.language.hosts import HostError, canonical_wire_host, is_address
-from egress.rules.language.report import MeaningError
+from egress.proxy.setting_values import (
+    NO_ADDRESS,
+    Addresses,
+    Count,
+    Ipv4,
+    ListenAddress,
+    Listens,
+    MaybeListens,
+    Name,
+    Networks,
+    Overrides,
+    Paths,
+    Pins,
+    PlainName,
+    Seconds,
+    SettingDisplay,
+    Size,
+    setting_error,
+)
 
 VARIABLE_PREFIX = "EGRESS_"
-NO_ADDRESS: Final = "none"
-"""The value that means no listener."""
 FOREIGN_VARIABLES: Final = frozenset({"EGRESS_RUNTIME"})
 """Variables that mean something elsewhere: the kind of sandboxes that a fleet makes."""
 Origin = Literal["flag", "environment", "default"]
-
-
-# Values -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ListenAddress:
-    """An address and port to listen on; port 0 lets the kernel choose."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def is_loopback(self) -> bool:
-        return ip_address(self.host).is_loopback
-
-
-@dataclass(frozen=True, slots=True)
-class AddressOverride:
-    """A name, and the address that stands for it whatever a resolver says."""
-
-    name: str
-    address: IPv4Address | IPv6Address
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.address}"
-
-
-@dataclass(frozen=True, slots=True)
-class HostPin:
-    """A host, and a public key that may stand in the chain it is verified by."""
-
-    host: str
-    key: str
-
-    def __str__(self) -> str:
-        return f"{self.host}={self.key}"
-
-
-@dataclass(frozen=True, slots=True)
-class SettingDisplay:
-    """How people see a setting: what to write, and its default where that depends on the machine."""
-
-    value: str
-    default: str = ""
-
-
-def _wrong(message: str, hint: str = "") -> PydanticCustomError:
-    # The braces of a template would be filled in.
-    return PydanticCustomError("setting", "{message}", {"message": message, "hint": hint})
-
-
-def _split(separator: str, value: object) -> object:
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(separator) if part.strip())
-    return value
-
-
-def _listen(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    host, _, port = value.rpartition(":")
-    is_bracketed = host.startswith("[") and host.endswith("]")
-    if ":" in host and not is_bracketed:
-        # Without brackets the end of the address could be read in two ways.
-        raise _wrong("an IPv6 address needs brackets", "write it like [::1]:3128")
-    try:
-        # Names are left out on purpose: what they resolve to could be open to everybody.
-        address = ip_address(host[1:-1] if is_bracketed else host)
-    except ValueError:
-        address = None
-    if address is None or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
-        raise _wrong("this is not an address and a port", "write it like 127.0.0.1:3128")
-    return ListenAddress(str(address), int(port))
-
-
-def _listens(value: object) -> object:
-    found = _split(",", value)
-    if found == ():
-        raise _wrong("no address to listen on", f"name an address, or write {NO_ADDRESS}")
-    # A list where each use of the option is one text.
-    return () if found in ((NO_ADDRESS,), [NO_ADDRESS]) else found
-
-
-def _override(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    name, _, address = value.partition("=")
-    try:
-        return AddressOverride(canonical_wire_host(name), ip_address(address))
-    except (HostError, ValueError):
-        hint = "write it like api.example.com=192.0.2.1; separate several with commas"
-        raise _wrong("expected NAME=ADDRESS", hint) from None
-
-
-def _pin(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    host, _, key = value.partition("=")
-    try:
-        digest = base64.b64decode(key.removeprefix("sha256/"), validate=True)
-        if key.startswith("sha256/") and len(digest) == 32:
-            return HostPin(host if is_address(host) else canonical_wire_host(host), key)
-    except (HostError, ValueError, binascii.Error):
-        pass
-    hint = "write it like api.example.com=sha256/ and 44 characters; separate several with commas"
-    raise _wrong("this is not a host and the pin of a key", hint)
-
-
-def _address(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return ip_address(value)
-    except ValueError:
-        raise _wrong("this is not an address", "write it like 10.0.0.2, without a port") from None
-
-
-def _ipv4(value: object) -> object:
-    found = _address(value)
-    if isinstance(found, IPv6Address):
-        hint = "write it like 10.0.0.2; names are answered with IPv4 only"
-        raise _wrong("this is not an IPv4 address", hint)
-    return found
-
-
-def _network(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return ip_network(value)
-    except ValueError:
-        raise _wrong("this is not a network", "write it like 192.0.2.0/24") from None
-
-
-def _seconds(value: object) -> object:
-    return _bound(quantities.parse_duration, value)
-
-
-def _size(value: object) -> object:
-    return _bound(quantities.parse_size, value)
-
-
-def _bound(read: object, value: object) -> object:
-    if not isinstance(value, str) or not callable(read):
-        return value
-    try:
-        return read(int(value) if re.fullmatch(r"[0-9]{1,15}", value) else value)
-    except MeaningError as error:
-        raise _wrong(error.message, error.hint) from None
-
-
-def is_plain_name(value: str) -> bool:
-    """Tell whether a name fits a record, a path and a header, and is not folded by any file system."""
-    return re.fullmatch(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?", value) is not None
-
-
-PLAIN_NAME: Final = "up to 63 lower-case letters, digits, dots, - and _; a letter or digit at both ends"
-"""How such a name is written, for people."""
-
-
-def _plain(value: str) -> str:
-    if not is_plain_name(value):
-        raise _wrong("this is not a name", PLAIN_NAME)
-    return value
-
-
-Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(lambda value: _split(":", value))]
-Commas = BeforeValidator(lambda value: _split(",", value))
-Listens = Annotated[tuple[Annotated[ListenAddress, BeforeValidator(_listen)], ...], NoDecode, Commas]
-MaybeListens = Annotated[
-    tuple[Annotated[ListenAddress, BeforeValidator(_listen)], ...], NoDecode, BeforeValidator(_listens)
-]
-Overrides = Annotated[tuple[Annotated[AddressOverride, BeforeValidator(_override)], ...], NoDecode, Commas]
-Pins = Annotated[tuple[Annotated[HostPin, BeforeValidator(_pin)], ...], NoDecode, Commas]
-Address = Annotated[IPv4Address | IPv6Address, BeforeValidator(_address)]
-Addresses = Annotated[tuple[Address, ...], NoDecode, Commas]
-Networks = Annotated[
-    tuple[Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)], ...], NoDecode, Commas
-]
-Seconds = Annotated[int, BeforeValidator(_seconds), SettingDisplay("TIME")]
-Size = Annotated[int, BeforeValidator(_size), SettingDisplay("SIZE")]
-Name = Annotated[str, AfterValidator(_plain), SettingDisplay("NAME")]
-Count = Annotated[int, Field(ge=1, le=1_000_000), SettingDisplay("NUMBER")]
 
 
 def _runtime_dir(given: Mapping[str, object]) -> Path:
@@ -268,9 +92,9 @@ class Settings(BaseSettings):
     dns: Annotated[Listens, SettingDisplay("ADDRESS:PORT")] = Field(
         default=(), description="DNS for sandboxes, by UDP and TCP; no query is forwarded."
     )
-    dns_answer: Annotated[
-        IPv4Address | None, BeforeValidator(_ipv4), SettingDisplay("ADDRESS", "the first of `--transparent`")
-    ] = Field(default=None, description="The address that every allowed name has.")
+    dns_answer: Annotated[Ipv4, SettingDisplay("ADDRESS", "the first of `--transparent`")] = Field(
+        default=None, description="The address that every allowed name has."
+    )
     handover: bool = Field(
         default=False, description="Allow adding sandboxes at run time, with handed-over listeners."
     )
@@ -288,6 +112,14 @@ class Settings(BaseSettings):
         default=False,
         description="Treat a body as truncated that ends with its connection, without close_notify.",
     )
+    denied_tls: Annotated[Literal["page", "refuse"], SettingDisplay("page|refuse")] = Field(
+        default="page",
+        description="How TLS clients of a denied host are told: a page inside TLS, or 403 to CONNECT.",
+    )
+    denied_dns: Annotated[Literal["page", "nxdomain"], SettingDisplay("page|nxdomain")] = Field(
+        default="page",
+        description="How DNS answers for a denied name: with the proxy, or that it does not exist.",
+    )
     ca_constrain: bool = Field(
         default=False, description="Limit the authority of the sandbox to the hosts the rules name."
     )
@@ -304,7 +136,7 @@ class Settings(BaseSettings):
     audit_key: Annotated[Path | None, SettingDisplay("FILE", "`audit.key` in `--state-dir`")] = Field(
         default=None, description="A key that signs the audit log."
     )
-    run_id: Annotated[str, AfterValidator(_plain), SettingDisplay("ID", "8 random hex digits")] = Field(
+    run_id: Annotated[PlainName, SettingDisplay("ID", "8 random hex digits")] = Field(
         default_factory=lambda: secrets.token_hex(4), description="How every line of the log names this run."
     )
     audit_rotate: Size = Field(default=64 * 1024**2, description="Begin a new file of the log at this size.")
@@ -358,33 +190,33 @@ class Settings(BaseSettings):
     def _say_who_may_come(self) -> Self:
         opened = [f"--{name}" for name in ("transparent", "dns") if getattr(self, name)]
         if opened and not self.network:
-            raise _wrong(
+            raise setting_error(
                 f"{opened[0]} serves every client that can reach it and cannot ask for a password",
                 "give --network where only the sandbox can reach that address, and leave it out elsewhere",
             )
         if self.dns and self.answer is None:
-            raise _wrong(
+            raise setting_error(
                 "--dns has no address to answer with",
                 "name one with --dns-answer: an IPv4 address at which the sandbox finds --transparent",
             )
         if self.dns_answer is not None and not self.dns:
-            raise _wrong("--dns-answer has no effect without --dns", "name an address with --dns")
+            raise setting_error("--dns-answer has no effect without --dns", "name an address with --dns")
         return self
 
     @model_validator(mode="after")
     def _say_who_may_dial(self) -> Self:
         for listen in self.listen:
             if not listen.is_loopback and not self.network and self.password_file is None:
-                raise _wrong(
+                raise setting_error(
                     f"listening on {listen} opens the proxy, and the credentials it holds, to other machines",
                     "give --password-file, or --network where only the sandbox can reach that address",
                 )
         opened = [f"--{name}" for name in ("transparent", "dns") if getattr(self, name)]
         if not self.listen and opened:
             message = f"{opened[0]} belongs to a listener, and there is none"
-            raise _wrong(message, "name an address with --listen")
+            raise setting_error(message, "name an address with --listen")
         if not self.listen and not self.handover:
-            raise _wrong(
+            raise setting_error(
                 "no address to listen on",
                 "name an address with --listen, or allow handed-over listeners with --handover",
             )

@@ -1,4 +1,4 @@
-"""From the page of a denied host to the rule that would allow it: with the proxy and the command that people run."""
+"""From the page of a denied host to the rule that would allow it, with the proxy that people run."""
 
 from __future__ import annotations
 

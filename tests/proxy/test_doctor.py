@@ -29,7 +29,7 @@ from egress.doctor.upstreams import ProbeResult, probe, resolver_of
 from egress.proxy.ingress.listener import listen, listen_udp
 from egress.proxy.lanes.dial import DialError
 from egress.proxy.lanes.resolve import FixedResolver, SystemResolver
-from egress.proxy.settings import ListenAddress
+from egress.proxy.setting_values import ListenAddress
 from tests.cli.command import Outcome, egress, put
 from tests.proxy.injecting_proxy import BLIND, NAME, SECRET, certs, made
 from tests.proxy.lab.raw_upstream import RawUpstream, Say, Stall

@@ -29,7 +29,7 @@ from egress.proxy.dns.listeners import DnsListeners
 from egress.proxy.ingress.listener import Listener
 from egress.proxy.ingress.server import IngressServer
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
-from egress.proxy.settings import PLAIN_NAME, is_plain_name
+from egress.proxy.setting_values import PLAIN_NAME, is_plain_name
 from egress.rules.decide.decision import profile_of
 from egress.types import Identity
 

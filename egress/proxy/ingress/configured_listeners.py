@@ -19,7 +19,8 @@ from typing import Protocol
 from egress.errors import UnreadableError, reason_of
 from egress.proxy.ingress.listener import Authentication, Listener, ListenerKind, listen, listen_udp
 from egress.proxy.ingress.port_owner import owner_of_port
-from egress.proxy.settings import ListenAddress, Settings
+from egress.proxy.setting_values import ListenAddress
+from egress.proxy.settings import Settings
 from egress.rules.decide.policy import Policy
 
 

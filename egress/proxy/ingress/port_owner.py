@@ -15,7 +15,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Final
 
-from egress.proxy.settings import ListenAddress
+from egress.proxy.setting_values import ListenAddress
 
 _PROC: Final = Path("/proc")
 _SOCKET_TABLES: Final = ("net/tcp", "net/tcp6", "net/udp", "net/udp6")

@@ -44,11 +44,6 @@ class CarriedConnection:
     peer: str = ""
     """The address of the client, where several clients share the listener."""
 
-    @property
-    def is_single(self) -> bool:
-        """The connection ends with its first exchange: a proxy request names a destination of its own."""
-        return self.entry == "absolute"
-
 
 @dataclass(frozen=True, slots=True)
 class AdmittedConnection(CarriedConnection):
@@ -66,11 +61,6 @@ class DeniedConnection(CarriedConnection):
     def __post_init__(self) -> None:
         if self.decision.allowed:
             raise TypeError("a connection to an allowed destination has no denial to be told")
-
-    @property
-    def is_single(self) -> bool:
-        """The connection ends with its first exchange: another one could only be denied again."""
-        return True
 
 
 def refusal_facts(connection: CarriedConnection, code: str) -> RefusalFacts:

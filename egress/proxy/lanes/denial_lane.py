@@ -25,7 +25,7 @@ from egress.exchange import DeniedExchange, Exchange
 from egress.proxy.lanes.connection import CarriedConnection, DeniedConnection
 from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
 from egress.proxy.lanes.intercept_lane import InterceptLane
-from egress.proxy.lanes.relay_services import RelayServices
+from egress.proxy.lanes.relay_services import RelayServices, sandbox_of
 from egress.rules.decide.policy import Policy
 from egress.types import HostDecision, Secret
 
@@ -67,7 +67,7 @@ class DenialLane:
         ahead: bytes,
     ) -> None:
         """Carry a connection to its end; `ahead` is what was read of it already."""
-        sandbox = self._lane.sandbox_of(denied)
+        sandbox = sandbox_of(self._lane.engine, denied)
         handler = DenialHandler(self, DenialServices(self._lane.engine, denied, sandbox), denied)
         await self._lane.serve(handler, reader, writer, ahead)
 

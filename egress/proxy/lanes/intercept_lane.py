@@ -20,7 +20,6 @@ from egress.addons.http_layers import HttpLayer, NextLayerChooser
 from egress.addons.mitm_options import check_key_log
 from egress.addons.tls_hooks import TlsHooks
 from egress.environment import read_environment
-from egress.errors import UsageError
 from egress.proxy.lanes.connection import AdmittedConnection, CarriedConnection
 from egress.proxy.lanes.dial import ConnectedSocket, DialError
 from egress.proxy.lanes.engine import ProxyEngine

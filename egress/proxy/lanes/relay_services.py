@@ -14,6 +14,7 @@ from egress.audit.facts import (
     Ticket,
 )
 from egress.credentials import NO_PLACEHOLDERS, Canaries, CanaryScan, Placeholders
+from egress.errors import UsageError
 from egress.exchange import Exchange, ExchangeRecord, Spend
 from egress.proxy.lanes.connection import CarriedConnection, refusal_facts
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
@@ -214,6 +215,14 @@ class RelayServices:
                 peer=admitted.peer,
             )
         return route.way
+
+
+def sandbox_of(engine: ProxyEngine, carried: CarriedConnection) -> ServedSandbox:
+    """Return the sandbox of a connection; raises `UsageError` for one that is not known."""
+    sandbox = engine.sandboxes.get(carried.identity.sandbox)
+    if sandbox is None or sandbox.identity != carried.identity:
+        raise UsageError("a connection of a sandbox that is not known reached the lane")
+    return sandbox
 
 
 def microseconds_between(began: float, ended: float) -> int:

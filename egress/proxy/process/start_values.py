@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from egress.policy.rule_source import RuleSource
 from egress.policy.trust import TrustedFiles
-from egress.proxy.settings import EffectiveSettings, ListenAddress
+from egress.proxy.setting_values import ListenAddress
+from egress.proxy.settings import EffectiveSettings
 from egress.rules.decide.policy import Policy
 from egress.types import Finding
 

@@ -16,7 +16,8 @@ from egress.errors import UnreadableError
 from egress.proxy.ingress import configured_listeners as module
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports_of
 from egress.proxy.ingress.listener import Listener, listen
-from egress.proxy.settings import ListenAddress, Settings
+from egress.proxy.setting_values import ListenAddress
+from egress.proxy.settings import Settings
 from tests.proxy.lab.proxy_stack import policy_of
 
 TRANSPARENT = {"transparent": "127.0.0.2", "network": True}

@@ -18,7 +18,8 @@ from egress.cli.serve import _announce, _say_waiting, serve
 from egress.policy.rule_source import RuleSource
 from egress.policy.trust import TrustedFiles
 from egress.proxy.process.start_values import ReadyReport, StartValues
-from egress.proxy.settings import ListenAddress, Settings, flag, read
+from egress.proxy.setting_values import ListenAddress
+from egress.proxy.settings import Settings, flag, read
 from egress.rules.compile.load import RuleText, load
 from egress.secrets import CapturedEnvironment as Taken
 from egress.secrets import UnavailableSecret

@@ -9,7 +9,7 @@ from egress.doctor import listeners
 from egress.doctor.listeners import ClosedIngress, heard_at, open_at
 from egress.doctor.running_proxy import RunningProxy
 from egress.proxy.ingress.listener import Listener
-from egress.proxy.settings import ListenAddress
+from egress.proxy.setting_values import ListenAddress
 from tests.unit.doctor.proxy_setups import by_name, is_content, patient
 
 TRANSPARENT = "version: 1\nhosts:\n  a.example.com: {ports: [443, 8443]}\n"

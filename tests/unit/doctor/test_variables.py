@@ -9,7 +9,7 @@ import pytest
 from egress.doctor import variables
 from egress.doctor.diagnosis import Level
 from egress.doctor.variables import is_led_here, leads_to
-from egress.proxy.settings import ListenAddress
+from egress.proxy.setting_values import ListenAddress
 from tests.unit.doctor.proxy_setups import by_name, is_content, needs_care, only, patient
 
 HERE = ListenAddress("127.0.0.1", 3128)

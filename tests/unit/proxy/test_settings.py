@@ -8,7 +8,8 @@ import pytest
 
 from egress.errors import UsageError
 from egress.proxy import settings
-from egress.proxy.settings import EffectiveSettings, ListenAddress, Settings, read
+from egress.proxy.setting_values import ListenAddress
+from egress.proxy.settings import EffectiveSettings, Settings, read
 
 
 @pytest.fixture(autouse=True)
@@ -213,11 +214,6 @@ def test_names_without_an_address_to_answer_are_refused(transparent: str) -> Non
     assert "--dns-answer" in caught.value.hint
     with pytest.raises(UsageError, match="--dns-answer has no effect"):
         read({"dns_answer": "10.0.0.2"})
-
-
-@pytest.mark.parametrize(("name", "is_plain"), [("box-1", True), ("Box", False), ("a/b", False), ("", False)])
-def test_plain_names_are_told_from_others(name: str, is_plain: bool) -> None:
-    assert settings.is_plain_name(name) is is_plain
 
 
 def test_an_override_is_canonical() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from egress.proxy.ingress.port_owner import BoundSocket, owner_of_port, rows
-from egress.proxy.settings import ListenAddress
+from egress.proxy.setting_values import ListenAddress
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
