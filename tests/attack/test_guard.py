@@ -191,7 +191,7 @@ async def ask_denied(scene: Scene, *alpn: str) -> Peer:
 async def denied(scene: Scene) -> None:
     async with await ask_denied(scene) as peer:
         poke(scene)
-        await peer.send(f"GET /story HTTP/1.1\r\nhost: {DENIED}\r\n\r\n".encode())
+        await peer.send(f"GET /story HTTP/1.1\r\nhost: {DENIED}\r\nconnection: close\r\n\r\n".encode())
         await scene.read(peer)
 
 

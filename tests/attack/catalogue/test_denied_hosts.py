@@ -107,7 +107,8 @@ def test_a_request_behind_the_one_that_is_denied(lab: Lab, proxy: Proxy) -> None
                 proxy.expects(line.send(first + behind).response(), UNKNOWN)
                 if proxy.name == "egress":
                     for _ in ("sent along", "sent afterwards"):
-                        proxy.expects(line.send(behind).response(), UNKNOWN)
+                        # Behind a body that was not read there is only the end.
+                        proxy.expects(line.send(behind).response(), UNKNOWN, (0, ""))
     nothing_left(lab, proxy)
 
 
