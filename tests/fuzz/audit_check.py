@@ -71,7 +71,7 @@ class AuditCheck:
         if event == "exchange":
             self.lines[mark] += 1
             self.fresh.add(mark)
-        if event == "exchange" and line["verdict"] == "allow":
+        if event == "exchange" and line["verdict"] != "deny":
             self.allowed[mark] += 1
             if mark and code == "rule.allowed":
                 self.answered.add(mark)

@@ -121,9 +121,10 @@ def assert_works(room: LabSandbox[Any]) -> None:
 
 
 def recorded(room: LabSandbox[Any]) -> Counter[RecordedRefusal]:
-    """What was refused of this sandbox. The first twenty of a second have a line each."""
-    refusals = room.house.served.records("refusal")
-    mine = [each for each in refusals if each["sandbox"] == room.name]
+    """What was refused of this sandbox, or denied. The first twenty refusals of a second have a line each."""
+    served = room.house.served
+    denied = [each for each in served.records("exchange") if each["verdict"] == "deny"]
+    mine = [each for each in (*served.records("refusal"), *denied) if each["sandbox"] == room.name]
     return Counter((str(each["entry"] or ""), str(each["code"]), str(each["host"] or "")) for each in mine)
 
 
@@ -235,18 +236,24 @@ class Escapes:
         assert _bound(ground.datagrams()) == [(ground.door, 53)]
 
     def test_names_are_answered_by_the_door_alone(self, ground: EscapeGround) -> None:
-        """S-46, S-47: an allowed name leads to the door; data in others goes nowhere, whoever is asked."""
+        """S-46, S-47: every name leads to the door alone; data in one goes nowhere, whoever is asked."""
         attempts: list[Attempt] = [
-            ("by the system", "name", _DATA),
-            ("by the door", "name", _DATA, ground.door),
             ("by loopback", "name", _DATA, "127.0.0.1"),
-            ("by the engine", "name", _DATA, "127.0.0.11"),
             ("by the public", "name", _DATA, "8.8.8.8"),
             ("by another", "name", _DATA, ground.internet),
             ("by the gateway", "name", _DATA, ground.gateway),
         ]
         assert_all_is_reached(ground, [("by another", "name", _DATA, ground.internet)])
         assert_nothing_is_reached(ground.room, attempts)
+        # A denied name has the address of the page that says so, also by an engine that asks the door.
+        answers: list[Attempt] = [
+            ("by the system", "resolve", _DATA),
+            ("by the door", "resolve", _DATA, ground.door),
+            ("by the engine", "resolve", _DATA, "127.0.0.11"),
+        ]
+        by_engine = (found := dict(probed(ground.room, answers))).pop("by the engine")
+        assert set(found.values()) == {ground.door}
+        assert by_engine in (ground.door, "ECONNREFUSED")
         assert probed(ground.room, [("allowed", "name", NAME, ground.door)]) == {"allowed": "reached"}
         assert ground.room.run("getent", "hosts", NAME).check().text.split() == [ground.door, NAME]
         # The system asked for both kinds of address, the probe for one.
@@ -277,7 +284,7 @@ class Escapes:
     def test_addresses_are_not_reached_by_way_of_the_proxy(self, ground: EscapeGround) -> None:
         """S-48: this machine's, those of other sandboxes, and their names: each try has its line."""
         there = [(each, ground.port) for each in ground.machine[:3]]
-        others = [(METADATA, 80), (ground.gateway, 443), (SANDBOXES, 8000), ("host.docker.internal", 443)]
+        others = [(METADATA, 80), (ground.gateway, 443), (SANDBOXES, 8000), ("host.docker.internal", 22)]
         asked = [f"{host}:{port}" for host, port in there + others]
         attempts = [_connect(ground, number, where) for number, where in enumerate(asked)]
         found = probed(ground.room, attempts)
@@ -301,7 +308,7 @@ class Escapes:
             ("no name", "say", door, 80, "GET / HTTP/1.1\r\nHost: a..b\r\n\r\n"),
             ("no proxy request", "say", door, 3128, f"GET / HTTP/1.1\r\nHost: {NAME}\r\n\r\n"),
             _connect(ground, "another port", f"{NAME}:22"),
-            _connect(ground, "another host", f"{UNKNOWN}:443"),
+            _connect(ground, "another host", f"{UNKNOWN}:22"),
             ("http for names", "say", door, 53, "GET / HTTP/1.1\r\n\r\n"),
             ("a transfer", "say", door, 53, (len(_TRANSFER).to_bytes(2) + _TRANSFER).decode("latin-1")),
             ("a datagram of nothing", "udp", door, 53),
@@ -309,9 +316,13 @@ class Escapes:
         found = probed(ground.room, attempts)
         assert not any(f" {code}" in str(found.values()) for code in ("200 OK", "200 Connection")), found
         # A greeting of TLS: to an address it has no name in it.
-        for url in (f"https://{door}/", f"https://{UNKNOWN}/"):
-            options = ("--noproxy", "*", "--connect-to", f"::{door}:443", "--max-time", "6")
-            assert ground.room.run("curl", "-sk", *options, url).exit_code == 35
+        options = ("--noproxy", "*", "--connect-to", f"::{door}:443", "--max-time", "6")
+        assert ground.room.run("curl", "-sk", *options, f"https://{door}/").exit_code == 35
+        # With one, it is told inside of TLS, whoever asks for a tunnel first or not.
+        by_proxy = ("--noproxy", "", "--proxy", f"http://{door}:3128", "--max-time", "6")
+        for how in (options, by_proxy):
+            page = ground.room.run("curl", "-sk", *how, f"https://{UNKNOWN}/")
+            assert b'"code": "host.unknown"' in page.check().stdout
         assert_recorded(
             ground.room,
             *[("", "protocol.refused", "")] * 4,
@@ -326,6 +337,7 @@ class Escapes:
             ("dns", "protocol.refused", ""),
             ("sni", "host.malformed", ""),
             ("sni", "host.unknown", UNKNOWN),
+            ("connect", "host.unknown", UNKNOWN),
         )
         assert_works(ground.room)
 

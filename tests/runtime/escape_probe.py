@@ -71,6 +71,11 @@ def name(host: str, server: str = "") -> None:
     if not server:
         socket.getaddrinfo(host, 443)
         return
+    asked(host, server)
+
+
+def asked(host: str, server: str) -> bytes:
+    """The answer of a name server that has an address for this name, and nothing else behind it."""
     labels = b"".join(bytes([len(part)]) + part.encode() for part in host.split("."))
     query = struct.pack("!6H", 4711, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack("!2H", 1, 1)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -80,6 +85,14 @@ def name(host: str, server: str = "") -> None:
         answer = sock.recv(512)
     if answer[3] & 0xF or not struct.unpack("!H", answer[6:8])[0]:
         raise OSError(errno.ENODATA, "no data")
+    return answer
+
+
+def resolve(host: str, server: str = "") -> str:
+    """The address that the system has for a name, or this name server."""
+    if not server:
+        return str(socket.getaddrinfo(host, 443)[0][4][0])
+    return socket.inet_ntoa(asked(host, server)[-4:])
 
 
 def packets() -> None:
@@ -135,8 +148,8 @@ def heard(answer: bytes) -> None:
 
 
 _ALL: tuple[Callable[..., object], ...] = (
-    *(tcp, udp, say, ping, sctp, name, packets, raw, vsock, take_address, spoof, become, enable_ipv6),
-    open_ports,
+    *(tcp, udp, say, ping, sctp, name, resolve, packets, raw, vsock, take_address, spoof, become),
+    *(enable_ipv6, open_ports),
 )
 ATTEMPT_KINDS: dict[str, Callable[..., object]] = {way.__name__: way for way in _ALL}
 

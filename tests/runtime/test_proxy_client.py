@@ -38,7 +38,7 @@ def test_a_sandbox_is_admitted_served_and_dismissed(served: ServeProcess) -> Non
     item = listening()
     with item.sock, socket.create_connection(item.sock.getsockname()) as client:
         gateway.hand_over("one", [item])
-        client.sendall(b"CONNECT nowhere.test:443 HTTP/1.1\r\nhost: nowhere.test:443\r\n\r\n")
+        client.sendall(b"CONNECT nowhere.test:22 HTTP/1.1\r\nhost: nowhere.test:22\r\n\r\n")
         assert client.recv(64).startswith(b"HTTP/1.1 403")
     with pytest.raises(SandboxExistsError):
         gateway.admit("one")

@@ -64,10 +64,13 @@ class ContainerPool:
         kind = pool_key(spec)
         with self._lock:
             prewarmer = next((each[2] for each in self._kinds if each[0] == kind), None)
-        while prewarmer is not None and (container := prewarmer.take()) is not None:
+        is_first = True
+        # Behind one that does not fit none is waited for: each that is made could be as unfit.
+        while prewarmer is not None and (container := prewarmer.take(awaits=is_first)) is not None:
             if container.image == image and self._is_intact(container):
                 return container
             container.close()
+            is_first = False
         return None
 
     def until_ready(self, timeout: float = 60.0) -> bool:

@@ -50,10 +50,10 @@ class Prewarmer[Thing]:
         for thing in surplus:
             self._end(thing)
 
-    def take(self) -> Thing | None:
-        """A ready thing, or the one that is being made; None if there is neither."""
+    def take(self, *, awaits: bool = True) -> Thing | None:
+        """A ready thing, or the one that is being made if it `awaits` that; None if there is neither."""
         with self._changed:
-            if self._is_making and not self._things and not self._is_awaited:
+            if awaits and self._is_making and not self._things and not self._is_awaited:
                 # It is ready sooner than one that the taker begins now.
                 self._is_awaited = True
                 self._changed.wait_for(lambda: self._things or not (self._is_making and self._wanted))

@@ -731,7 +731,7 @@ def hostile(marker: Path) -> str:
 
 
 COMMANDS = (
-    *("check", "test", f"explain GET https://{API}/", "rules show", "init --print", "serve"),
+    *("check", "test", f"explain GET https://{API}/", "rules show", "init --print --offline", "serve"),
     "doctor --offline",
 )
 

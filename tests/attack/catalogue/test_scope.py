@@ -371,10 +371,16 @@ def test_endpoints_of_others_that_answer_with_a_new_credential(lab: Lab, proxy: 
 @case("S-60", "a key of its own that some services take beside Authorization", Harm.SENT)
 def test_a_key_of_its_own_beside_authorization(lab: Lab, proxy: Proxy) -> None:
     """It would work in a stranger's account, where the stranger can read along."""
-    if proxy.name == "egress":
-        for line in ("api-key: x", "Api_Key: x", "x-api-key: x", "X_API_KEY: x"):
-            hold(lab, proxy, OPENAI, ["POST /v1/responses"], JSON, line, body=b"{}")
-    hold(lab, proxy, OPENAI, ["POST /v1/responses"], JSON, "api-key: x", body=b"{}")
+    lines = ("api-key: strange", "Api_Key: strange", "x-api-key: strange", "X_API_KEY: strange")
+    for line in lines:
+        proxy.ask(OPENAI, request(OPENAI, "/v1/responses", JSON, line, method="POST", body=b"{}"))
+    site = lab.internet.sites.get(OPENAI, lab.any)
+    found = lab.wait(proxy, lambda: all_of_them if len(all_of_them := lab.requests(proxy, site)) == 4 else [])
+    # The calls are what the rules mean, so they arrive: with the credential of the preset alone.
+    assert len(found or lab.requests(proxy, site)) == len(lines)
+    strange = [text for each in lab.requests(proxy, site) for _, text in each.fields if text == "strange"]
+    if strange:
+        raise Finding(Harm.SENT, f"{OPENAI} was sent {len(strange)} keys of somebody else")
 
 
 @case("S-61", "the batch request of Git LFS", Harm.SENT, also=PLACES)

@@ -185,6 +185,7 @@ class Scene:
         self, story: Callable[[Scene], Awaitable[None]], fault: CallFault | None = None
     ) -> SeenCall:
         """Let a client have its story, with a fault in it; check what must hold; return what it saw."""
+        await self.until(self._is_calm)
         self.seen = seen = SeenCall()
         self.log.lines.clear()
         self._fault, self._fired_first = fault, False
@@ -213,6 +214,10 @@ class Scene:
 
     def _handlers(self) -> list[InterceptHandler]:
         return list(self.stack.full._handlers.values())[1:]
+
+    def _is_calm(self) -> bool:
+        """No work of another connection waits for a turn: the fault would hit that one."""
+        return not any(found._turns.has_waiting for found in self.stack.full._handlers.values())
 
     def _count_records(self, patch: pytest.MonkeyPatch, seen: SeenCall) -> None:
         """Note what the log has taken; the log itself folds what comes too often."""
