@@ -24,6 +24,11 @@ def is_plain_output(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
 
 
+def is_dumb_terminal(environ: Mapping[str, str]) -> bool:
+    """Report whether a terminal cannot redraw a line: it is `dumb`, or of an unknown kind."""
+    return environ.get("TERM", "") in ("", "dumb")
+
+
 # Folders of the user ----------------------------------------------------------------------------
 
 

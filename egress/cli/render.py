@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
@@ -45,9 +47,14 @@ def line(*parts: Cell, stderr: bool = False, whole: bool = False) -> None:
     """
     stream = sys.stderr if stderr else sys.stdout
     cells = [_cell(part) for part in parts]
-    if not _is_styled(stream):
-        _write(stream, "".join(text for text, _ in cells) + "\n")
-        return
+    with _above_live_line():
+        if _is_styled(stream):
+            _styled_line(cells, stderr=stderr, whole=whole)
+        else:
+            _write(stream, "".join(text for text, _ in cells) + "\n")
+
+
+def _styled_line(cells: Sequence[Part], *, stderr: bool, whole: bool) -> None:
     from rich.text import Text
 
     console = _console(stderr=stderr)
@@ -87,7 +94,8 @@ def table(rows: Sequence[Sequence[Cell]], *, indent: int = 0) -> None:
     if not cells:
         return
     if _is_styled(sys.stdout):
-        _grid(cells, indent)
+        with _above_live_line():
+            _grid(cells, indent)
         return
     count = max(len(row) for row in cells)
     widths = [max((len(row[n][0]) for row in cells if n < len(row)), default=0) for n in range(count)]
@@ -113,6 +121,74 @@ def count(number: int, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"
+
+
+# The live line --------------------------------------------------------------------------------
+
+_RETURN_AND_ERASE = "\r\x1b[K"
+_FALLBACK_COLUMNS = 80
+
+
+class _LiveLine:
+    """The last line of a terminal, redrawn in place. Everything else that is printed goes above it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.is_shown = False
+
+
+_live = _LiveLine()
+
+
+def can_redraw() -> bool:
+    """Report whether the error stream is a terminal on which a line can be redrawn."""
+    return sys.stderr.isatty() and not environment.is_dumb_terminal(environment.read_environment())
+
+
+def draw_live(text: str) -> None:
+    """Draw the live line of the error stream, or draw it anew, cut to the width of the terminal."""
+    with _live.lock, _failures_of(sys.stderr):
+        sys.stderr.write(_RETURN_AND_ERASE + _cut(printable(text), _columns() - 1))
+        sys.stderr.flush()
+        _live.is_shown = True
+
+
+def erase_live() -> None:
+    """Erase the live line, if it is shown."""
+    with _live.lock:
+        if _live.is_shown:
+            _live.is_shown = False
+            with _failures_of(sys.stderr):
+                sys.stderr.write(_RETURN_AND_ERASE)
+                sys.stderr.flush()
+
+
+@contextmanager
+def _above_live_line() -> Iterator[None]:
+    """Print while the live line is erased; the next redraw brings it back below."""
+    with _live.lock:
+        erase_live()
+        yield
+
+
+def _columns() -> int:
+    try:
+        found = os.get_terminal_size(sys.stderr.fileno()).columns
+    except OSError:
+        return _FALLBACK_COLUMNS
+    # A terminal whose size was never set reports 0.
+    return found or _FALLBACK_COLUMNS
+
+
+def _cut(text: str, columns: int) -> str:
+    """Cut a text to a width in columns: a longer line would wrap, and could not be erased."""
+    widths = [2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text]
+    if sum(widths) <= columns:
+        return text
+    while text and sum(widths) > columns - 3:
+        text = text[:-1]
+        widths.pop()
+    return f"{text}..."
 
 
 # Streams --------------------------------------------------------------------------------------
@@ -143,7 +219,7 @@ def give_up() -> None:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    with _failures_of(stream):
+    with _above_live_line(), _failures_of(stream):
         stream.write(text)
 
 

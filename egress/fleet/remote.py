@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, Self
@@ -41,6 +41,10 @@ _START_HINT: Final = (
 )
 
 
+def _count_nothing(_: int) -> None:
+    """Default: nobody watches the copy."""
+
+
 class RemoteRuntime:
     """`SandboxFleet` of another process of this user."""
 
@@ -50,6 +54,8 @@ class RemoteRuntime:
         self._lock = threading.Lock()
         self._links: set[RpcChannel] = set()
         self._is_closed = False
+        self.count_bytes: Callable[[int], None] = _count_nothing
+        """Is told of each piece that `put` sends and `get` receives, with its size in bytes."""
         self.about: FleetInfo = read(FleetInfo, self._call("about"))
 
     def __repr__(self) -> str:
@@ -156,6 +162,7 @@ class RemoteRuntime:
                 for frame in split_pieces(FrameKind.INPUT, piece):
                     if not _send_piece(link, frame):
                         return
+                self.count_bytes(len(piece))
             with suppress(OSError):
                 link.send(RpcFrame(FrameKind.END))
             _answer(link)
@@ -167,6 +174,7 @@ class RemoteRuntime:
             with self._ask("get", name=name, path=path) as (link, _):
                 while (frame := _next(link)).kind is FrameKind.OUTPUT:
                     file.write(frame.data)
+                    self.count_bytes(len(frame.data))
                 if frame.kind is not FrameKind.END:
                     _read_result(frame)
                     raise protocol_error()

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.ui.terminal import Terminal
+
 ROOT = Path(__file__).parents[2]
 TOOLS = ("cat", "cmp", "dirname", "grep", "ls", "mkdir", "mv", "rm", "sed", "sh", "sort")
 
@@ -88,6 +90,22 @@ def test_a_shim_on_the_path_does_not_hide_a_python_in_pyenv(machine: Machine) ->
     pythons = {v: machine.add(f".pyenv/versions/{v}/bin/python", GOOD.format(version=v)) for v in PYENV}
     result = machine.setup()
     assert f"setup: using Python 3.13.10 ({pythons['3.13.10']})" in result.stdout
+
+
+def test_a_terminal_sees_how_long_the_packages_take_and_nothing_of_it_afterwards(machine: Machine) -> None:
+    """The stand-in of pip ends when the time was shown, and says something then."""
+    for tool in ("cp", "sleep"):
+        machine.link(tool)
+    pip = "while [ ! -e seen ]; do sleep 0.1; done; echo a warning"
+    installed = machine.add("made/python", f'case "$*" in -V) echo Python 3.13.1;; *hashes*) {pip};; esac')
+    make = f"mkdir -p .venv/bin && cp {installed} .venv/bin/python"
+    machine.add("bin/python3.13", f'case "$*" in -V) echo Python 3.13.1;; *venv) {make};; esac')
+    environ = {"PATH": str(machine.root / "bin"), "HOME": str(machine.root)}
+    with Terminal(["sh", "scripts/setup"], machine.tree, environ) as terminal:
+        terminal.until(r"\r\x1b\[Ksetup: [0-9]+ s")
+        (machine.tree / "seen").touch()
+        assert terminal.ended() == 0, terminal.shown
+    assert "\r\x1b[Ka warning\nsetup: ready\n" in terminal.shown
 
 
 PYENV = ("3.9.18", "3.12.1", "3.13.9", "3.13.10", "3.14.0")

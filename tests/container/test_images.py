@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from egress.cli.main import main
+from egress.cli.sandboxes.build_log import logged_build
 from egress.runtime.docker.engine import DockerEngine
-from egress.runtime.docker.images import bases, product_images, recipes
+from egress.runtime.docker.images import bases, builder, product_images, recipes
+from egress.runtime.errors import EngineError
 from tests.cli.sandboxes.trial_fixtures import folder
 from tests.container.confined_run import run
 
@@ -204,15 +206,35 @@ def test_the_door_is_one_program(engine: DockerEngine) -> None:
     assert "FileNotFoundError" in done.stderr
 
 
+class BuildLines:
+    """Keeps every line of a build."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.step = self.output = lines.append
+
+
+def test_a_build_that_fails_names_its_log(engine: DockerEngine, tmp_path: Path) -> None:
+    """With the engine's own output; the image would be empty, so that nothing is needed for it."""
+    file = tmp_path / "Dockerfile"
+    file.write_text("FROM scratch\nCOPY nothing /\n", "utf-8")
+    recipe = recipes.Recipe("Dockerfile", {"Dockerfile": file})
+    with pytest.raises(EngineError) as caught, logged_build("broken", tmp_path, is_verbose=False) as log:
+        builder.build(engine, recipe, "egress-broken:1", {}, progress=log, is_offline=True)
+    assert caught.value.message.startswith("cannot build the image: ")
+    assert str(tmp_path / "build-broken.log") in caught.value.hint
+    assert "COPY nothing /" in (tmp_path / "build-broken.log").read_text("utf-8")
+
+
 @pytest.mark.timeout(400)
 def test_an_image_that_is_there_is_not_made_again(engine: DockerEngine, proxy: str, demo: str) -> None:
     said: list[str] = []
-    assert product_images.door_image(engine, say=said.append) == product_images.door_image(
-        engine, say=said.append
+    told = BuildLines(said)
+    assert product_images.door_image(engine, progress=told) == product_images.door_image(
+        engine, progress=told
     )
     assert bases.find_or_make_python(engine, said.append) == bases.find_or_make_python(engine, said.append)
     del said[:]
-    product_images.door_image(engine, say=said.append)
+    product_images.door_image(engine, progress=told)
     bases.find_or_make_python(engine, said.append)
     assert said == []
 

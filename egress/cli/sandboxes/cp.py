@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import folder_options
+from egress.cli import folder_options, progress
 from egress.cli.sandboxes import fleet_session
 from egress.errors import UsageError
 from egress.runtime.spec import NAME_PATTERN
@@ -38,8 +38,10 @@ def cp(runtime_dir: Path | None, source: str, target: str) -> int:
     there = inside or outside
     with fleet_session.connect_served(runtime_dir) as fleet:
         sandbox = Sandbox.connect(there[1] if there else "", runtime=fleet)
-        if inside is not None:
-            sandbox.files.copy_out(inside[2] or ".", Path(target))
-        elif outside is not None:
-            sandbox.files.copy_in(Path(source), outside[2] or ".")
+        with progress.step(f"copying {source} to {target}") as step:
+            fleet.count_bytes = step.add_bytes
+            if inside is not None:
+                sandbox.files.copy_out(inside[2] or ".", Path(target))
+            elif outside is not None:
+                sandbox.files.copy_in(Path(source), outside[2] or ".")
     return 0

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from egress import environment
+from egress.cli import progress
 from egress.cli.sandboxes import agents, fleet_session, sandbox_options
 from egress.cli.sandboxes.agents import Agent
 from egress.cli.sandboxes.attach import attach, has_terminal
@@ -58,9 +59,10 @@ def spec_of(fleet: SandboxFleet, request: SandboxRequest, *, quiet: bool = False
     """Return the requested sandbox; may build its image. Raises `UsageError`."""
     # Variables first: a refused variable should be reported before an image is built.
     env = fleet_session.variables(fleet.about, request.asked, request.agent)
-    image = fleet_session.image(
-        fleet.about, request.image, _unsaid if quiet else fleet_session.say, agent=request.agent
-    )
+    with progress.step("preparing the image", is_quiet=quiet):
+        image = fleet_session.image(
+            fleet.about, request.image, _unsaid if quiet else fleet_session.say, agent=request.agent
+        )
     return replace(request.spec, image=image, env=env)
 
 
@@ -80,6 +82,7 @@ def run_in(
     *,
     seconds: float | None,
     keep: bool,
+    quiet: bool = False,
     env: Values = NO_VALUES,
 ) -> int:
     """Create a sandbox, run a command in it connected to our streams, and remove the sandbox.
@@ -88,10 +91,12 @@ def run_in(
     """
     at_terminal = has_terminal()
     # A command at a terminal cannot have a timeout, but its sandbox can.
-    fleet.create(spec, SandboxLifetime(timeout=seconds if at_terminal else None))
+    with progress.step("creating the sandbox", is_quiet=quiet):
+        fleet.create(spec, SandboxLifetime(timeout=seconds if at_terminal else None))
     try:
         # Inside the try: a sandbox that fails to start must be removed, too.
-        fleet.start(spec.name)
+        with progress.step("starting the sandbox", is_quiet=quiet):
+            fleet.start(spec.name)
         timeout = None if at_terminal else seconds
         command = Command(argv=argv, env=env, timeout=timeout, most_output=0)
         return attach_command(fleet, spec.name, command, terminal=at_terminal)

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from egress import environment
-from egress.cli import folder_options, render
+from egress.cli import folder_options, progress, render
 from egress.cli.sandboxes import fleet_session
 from egress.errors import UnreadableError
 from egress.fleet.folders import SOCKET_NAME
@@ -34,13 +34,20 @@ def down(runtime_dir: Path | None) -> int:
     with fleet_session.connect_served(runtime_dir) as fleet:
         names = [info.name for info in fleet.list()]
         fleet.end()
+    removed = f"{len(names)} sandbox{'' if len(names) == 1 else 'es'}"
+    with progress.step(f"removing {removed}"):
+        _wait_until_stopped(folder / SOCKET_NAME)
+    render.line(f"stopped; {removed} removed")
+    return 0
+
+
+def _wait_until_stopped(path: Path) -> None:
+    """Return when no fleet answers at the socket. Raises `UnreadableError`."""
     # Removing sandboxes takes time; the socket disappears last.
     for _ in range(int(_STOP_TIMEOUT / _POLL_INTERVAL)):
-        there = connect_if_served(folder / SOCKET_NAME)
+        there = connect_if_served(path)
         if there is None:
-            removed = f"{len(names)} sandbox{'' if len(names) == 1 else 'es'}"
-            render.line(f"stopped; {removed} removed")
-            return 0
+            return
         there.close()
         time.sleep(_POLL_INTERVAL)
     raise UnreadableError("it has not stopped yet", "check up.log in the state folder")

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from egress import environment
-from egress.cli import folder_options, render
+from egress.cli import folder_options, progress, render
 from egress.cli.control_client import ask_proxy
 from egress.cli.render import DIM
 from egress.cli.sandboxes import agents, sandbox_options
@@ -37,7 +37,12 @@ _OURS: Final = ("egress-sandbox", "egress-sandbox:latest")
 
 @contextmanager
 def fleet(
-    source: FleetOptions, *, image: str | None = None, agent: Agent | None = None, keep: bool = False
+    source: FleetOptions,
+    *,
+    image: str | None = None,
+    agent: Agent | None = None,
+    keep: bool = False,
+    quiet: bool = False,
 ) -> Iterator[SandboxFleet]:
     """Open the shared fleet of `egress up`; or a private one, if options ask for it or none is running.
 
@@ -49,7 +54,7 @@ def fleet(
         # Checked before the fleet is opened: a private one would be started only to be refused.
         if keep:
             _check_kept(source)
-        with translate_errors(image):
+        with translate_errors(image), progress.step("starting the proxy", is_quiet=quiet):
             found = parts.enter_context(
                 open_fleet(
                     rules=_rules_to_name(source, agent) or None,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from egress import environment
-from egress.cli import atomic_write, render
+from egress.cli import atomic_write, folder_options, render
 from egress.cli.render import BOLD, GOOD
-from egress.cli.sandboxes import fleet_session
+from egress.cli.sandboxes import build_log
 from egress.errors import ContentError, UnreadableError, UsageError, reason_of
 
 if TYPE_CHECKING:
@@ -37,15 +37,17 @@ def image() -> None:
 @click.option(
     "--tag", metavar="NAME", help="Name of the image. [egress-sandbox, egress-agents, egress-proxy]"
 )
+@folder_options.state_dir
+@click.option("-v", "--verbose", is_flag=True, help="Print everything that the builders print.")
 @click.argument("which", type=click.Choice((*IMAGES, ALL)))
-def build(base: str | None, tag: str | None, which: str) -> int:
+def build(base: str | None, tag: str | None, state_dir: Path | None, verbose: bool, which: str) -> int:
     """Build an image: sandbox has tools, agents has coding agents on top of it, proxy has Egress itself.
 
     With --base, the sandbox image is built on any Debian or Ubuntu, the agents on any image with Node and
     npm, the proxy image on an image with pip and the same Python as here; the engine pulls a missing base.
     Without it, no registry is used: the sandbox image is built from packages, by debootstrap and as root, the
     agents on the sandbox image, the proxy image from this Python's own files. An existing image is not built
-    again.
+    again. Builders write their output into a log in the state folder, such as `build-egress-sandbox.log`.
 
     \b
     Examples:
@@ -61,11 +63,13 @@ def build(base: str | None, tag: str | None, which: str) -> int:
     from egress.runtime.docker.images import product_images
 
     # The options are checked by now: a wrong one should not need an engine to be reported.
+    state = environment.state_dir(folder_options.with_state_dir(state_dir))
     engine = DockerEngine(find_engine(environment.read_environment()))
     try:
         for each in IMAGES if which == ALL else (which,):
-            made = product_images.MAKERS[each](engine, base, fleet_session.say)
             name = tag or f"egress-{each}"
+            with build_log.logged_build(f"egress-{each}", state, is_verbose=verbose) as progress:
+                made = product_images.MAKERS[each](engine, base, progress)
             product_images.tag_for_user(engine, made, name)
             render.line((name, GOOD), f" is {made}")
     finally:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import folder_options, render
+from egress.cli import folder_options, progress, render
 from egress.cli.sandboxes import fleet_session
 from egress.errors import UsageError
 
@@ -29,6 +29,7 @@ def rm(runtime_dir: Path | None, every: bool, sandboxes: tuple[str, ...]) -> int
         # Look all of them up first: a wrong name must not leave the job half done.
         names = [info.name for info in (fleet.list() if every else map(fleet.info, sandboxes))]
         for name in names:
-            fleet.remove(name)
+            with progress.step(f"removing {name}"):
+                fleet.remove(name)
             render.line(f"removed {name}")
     return 0

@@ -36,13 +36,15 @@ def run(
       egress run --agent claude-code --mount .:/workspace:rw -- claude -p "fix the test"
     """
     request = create.read_request(given)
-    with fleet_session.fleet(source, image=request.image, agent=request.agent, keep=keep) as fleet:
+    with fleet_session.fleet(
+        source, image=request.image, agent=request.agent, keep=keep, quiet=quiet
+    ) as fleet:
         if not quiet and not fleet_session.is_shared(fleet):
             fleet_session.introduce(fleet.about)
         spec = create.spec_of(fleet, request, quiet=quiet)
         # Marked before the sandbox exists, so that its first request is counted, too.
         since = summary.mark(fleet.about)
-        status = create.run_in(fleet, spec, command, seconds=request.seconds, keep=keep)
+        status = create.run_in(fleet, spec, command, seconds=request.seconds, keep=keep, quiet=quiet)
         if not quiet:
             summary.show(fleet.about, spec.name, since)
         return status

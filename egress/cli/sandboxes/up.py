@@ -17,7 +17,7 @@ from typing import Final
 import click
 
 from egress import environment
-from egress.cli import folder_options, render
+from egress.cli import folder_options, progress, render
 from egress.cli.render import BOLD, GOOD
 from egress.cli.sandboxes import fleet_options, fleet_session
 from egress.cli.sandboxes.create import default_spec
@@ -157,7 +157,8 @@ def _leave(source: FleetOptions, image: str | None, folder: Path, ready: int) ->
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
         )
-    about = _awaited(process, folder / SOCKET_NAME, log)
+    with progress.step("starting the proxy and its sandboxes"):
+        about = _awaited(process, folder / SOCKET_NAME, log)
     _announce(about)
     return 0
 

@@ -12,6 +12,7 @@ import pytest
 from egress.fleet import Fleet, FleetInfo
 from egress.fleet.rpc_server import RpcServer
 from egress.runtime.fake import FakeRuntime
+from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Spec
 
 
@@ -23,7 +24,7 @@ def folder() -> Iterator[Path]:
 
 
 @contextmanager
-def serving(runtime: FakeRuntime, folder: Path) -> Iterator[Fleet]:
+def serving(runtime: Runtime, folder: Path) -> Iterator[Fleet]:
     """A fleet at its socket."""
     found = Fleet(runtime, about=FleetInfo(kind="fake", why="for a test"))
     service = RpcServer(found, folder)

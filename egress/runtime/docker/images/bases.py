@@ -21,7 +21,13 @@ from typing import BinaryIO, Final
 
 from egress.runtime.docker import local_image, superseded
 from egress.runtime.docker.engine import DockerEngine
-from egress.runtime.docker.images.builder import ProgressCallback, ignore_progress
+from egress.runtime.docker.images import downloads
+from egress.runtime.docker.images.builder import (
+    NO_BUILD_PROGRESS,
+    BuildProgress,
+    ProgressCallback,
+    ignore_progress,
+)
 from egress.runtime.docker.local_image import ImageTree
 from egress.runtime.errors import ImageMissingError, UnsupportedError
 
@@ -80,7 +86,7 @@ def import_tree(
     return name
 
 
-def find_or_make_debian(engine: DockerEngine, say: ProgressCallback = ignore_progress) -> str:
+def find_or_make_debian(engine: DockerEngine, progress: BuildProgress = NO_BUILD_PROGRESS) -> str:
     """The name of the Debian base. If it is missing, making it takes half a minute and root.
 
     One base per release; remove the image to get a newer one. Raises `UnsupportedError`.
@@ -91,8 +97,8 @@ def find_or_make_debian(engine: DockerEngine, say: ProgressCallback = ignore_pro
         engine.image_id(name)
     except ImageMissingError:
         _require_debootstrap()
-        say(f"building {name} from packages (about half a minute)")
-        with _bootstrap(mirror, release) as archive:
+        progress.step(f"building {name} from packages")
+        with _bootstrap(mirror, release, progress.output) as archive:
             engine.import_image(archive, DEBIAN_BASE, release, ('CMD ["/bin/sh"]',))
     return name
 
@@ -122,16 +128,18 @@ def _package_source() -> tuple[str, str]:
 
 
 @contextmanager
-def _bootstrap(mirror: str, release: str) -> Iterator[BinaryIO]:
+def _bootstrap(mirror: str, release: str, output: ProgressCallback) -> Iterator[BinaryIO]:
     with tempfile.TemporaryDirectory(prefix="egress-base-") as place, tempfile.TemporaryFile() as archive:
         root = Path(place, "root")
         include = "--include=ca-certificates"
         environ = {"PATH": PROGRAM_PATH, "LC_ALL": "C"}
         command = ["debootstrap", "--variant=minbase", include, release, str(root), mirror]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
-        # debootstrap mounts /proc and /sys, and leaves them mounted if it is interrupted.
-        _unmount(root)
-        if done.returncode:
+        try:
+            status = downloads.run_with_output(command, output, env=environ)
+        finally:
+            # debootstrap mounts /proc and /sys, and leaves them mounted if it is interrupted.
+            _unmount(root)
+        if status:
             raise UnsupportedError(
                 "debootstrap failed", f"run `debootstrap {release} FOLDER` to see its output"
             )

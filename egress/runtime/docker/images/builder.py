@@ -10,7 +10,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from docker import APIClient
 from docker.errors import DockerException
@@ -27,6 +27,7 @@ _BUILD_TIMEOUT: Final = 900
 _MAX_ERROR_LINES: Final = 5
 _FAILED_HINT: Final = "fix the error of the last step"
 _NO_BASE_HINT: Final = "name a base that the engine has, or omit it to build one without a registry"
+_STEP: Final = re.compile(r"Step \d+/\d+ : ")
 _BASE_STEP: Final = re.compile(r"Step \d+/\d+ : FROM ")
 _MADE_IMAGE: Final = re.compile(r"---> ([0-9a-f]{12,64})")
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -36,21 +37,52 @@ def ignore_progress(_: str) -> None:
     """Default callback: print no progress."""
 
 
+class BuildProgress(Protocol):
+    """Is told how far a build is."""
+
+    def step(self, text: str) -> None:
+        """A step of the build begins."""
+
+    def output(self, line: str) -> None:
+        """A step of the build has printed a line."""
+
+
+class NoBuildProgress:
+    """The default: nothing is printed."""
+
+    def step(self, text: str) -> None:
+        """Print nothing."""
+
+    def output(self, line: str) -> None:
+        """Print nothing."""
+
+
+NO_BUILD_PROGRESS: Final = NoBuildProgress()
+
+
+class BuildFailedError(EngineError):
+    """The engine could not build an image. `cause` is its own last word, without the output before it."""
+
+    def __init__(self, message: str, hint: str, cause: str = "") -> None:
+        super().__init__(message, hint)
+        self.cause = cause or message
+
+
 def build(
     engine: DockerEngine,
     recipe: Recipe,
     name: str,
     arguments: Mapping[str, str],
     more: Mapping[str, Path] | None = None,
-    say: ProgressCallback = ignore_progress,
+    progress: BuildProgress = NO_BUILD_PROGRESS,
     *,
     is_offline: bool,
 ) -> str:
-    """Build an image with this name, and return the name. `say` gets each step of the engine's output.
+    """Build an image with this name, and return the name. `progress` gets all output of the engine.
 
     `is_offline`: the build steps get no network.
 
-    Raises `EngineError` with the last lines of a failed build.
+    Raises `BuildFailedError` with the last lines of a failed build, and `EngineError`.
     """
     with tempfile.TemporaryFile() as context:
         recipe.write(context, more)
@@ -71,7 +103,7 @@ def build(
                 use_config_proxy=False,
                 network_mode="none" if is_offline else None,
             )
-            stages = _follow(said, say)
+            stages = _follow(said, progress)
         except (DockerException, OSError) as error:
             raise EngineError(
                 f"the engine did not build {name} ({type(error).__name__})",
@@ -85,7 +117,7 @@ def build(
     return name
 
 
-def _follow(said: Iterable[Mapping[str, object]], say: ProgressCallback) -> list[str]:
+def _follow(said: Iterable[Mapping[str, object]], progress: BuildProgress) -> list[str]:
     """Pass on what the engine says, and return the images in which stages before the last one ended."""
     lines: list[str] = []
     stages: list[str] = []
@@ -93,25 +125,29 @@ def _follow(said: Iterable[Mapping[str, object]], say: ProgressCallback) -> list
     pulling: set[str] = set()
     for each in said:
         if "error" in each:
-            text = " | ".join([*lines[-_MAX_ERROR_LINES:], _strip_colours(str(each["error"]))])
+            cause = strip_control_characters(str(each["error"]))
+            text = " | ".join([*lines[-_MAX_ERROR_LINES:], cause])
             has_base = not lines or not _BASE_STEP.match(lines[-1])
-            raise EngineError(f"cannot build the image: {text}", _FAILED_HINT if has_base else _NO_BASE_HINT)
+            hint = _FAILED_HINT if has_base else _NO_BASE_HINT
+            raise BuildFailedError(
+                f"cannot build the image: {text}", hint, f"cannot build the image: {cause}"
+            )
         for line in str(each.get("stream", "")).splitlines():
-            if text := _strip_colours(line):
+            if text := strip_control_characters(line):
                 lines.append(text)
-                say(text)
+                (progress.step if _STEP.match(text) else progress.output)(text)
             if made := _MADE_IMAGE.fullmatch(text):
                 image = made[1]
             elif image and _BASE_STEP.match(text):
                 stages.append(image)
         # A pull reports each piece of each layer; only each stage is passed on, once.
-        stage = _strip_colours(str(each.get("status", "")))
+        stage = strip_control_characters(str(each.get("status", "")))
         if stage and stage not in pulling:
             pulling.add(stage)
-            say(stage)
+            progress.output(stage)
     return stages
 
 
-def _strip_colours(line: str) -> str:
+def strip_control_characters(line: str) -> str:
     """Remove colours and every other control character."""
     return "".join(letter for letter in _COLOUR_CODE.sub("", line) if letter.isprintable()).strip()

@@ -10,11 +10,16 @@ import platform
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from egress.runtime.docker.images.builder import (
+    ProgressCallback,
+    ignore_progress,
+    strip_control_characters,
+)
 from egress.runtime.errors import UnsupportedError
 
 # Pip is used as this machine configured it: its index, its proxy and its trusted roots. Every file needs a
@@ -28,11 +33,34 @@ _PIP_OPTIONS: Final = (
 )
 
 
-def fetch_wheels(lock: Path, into: Path) -> list[Path]:
+def run_with_output(
+    command: Sequence[str],
+    output: ProgressCallback,
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> int:
+    """Run a program, pass on each line it prints as a printable one, and return its exit status."""
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        for line in process.stdout or ():
+            if text := strip_control_characters(line):
+                output(text)
+    return process.returncode
+
+
+def fetch_wheels(lock: Path, into: Path, output: ProgressCallback = ignore_progress) -> list[Path]:
     """Download the packages of the lock file into a folder. Raises `UnsupportedError`."""
     command = [*_pip(), "download", *_PIP_OPTIONS, "--requirement", str(lock), "--dest", str(into)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
+    if run_with_output(command, output):
         raise UnsupportedError(
             f"cannot download the packages that {lock.name} names",
             f"run `pip download --require-hashes -r {lock.name}` to see the error",
@@ -63,7 +91,9 @@ _NPM_OPTIONS: Final = (
 )
 
 
-def fetch_modules(pins: Path, node_wheel: Path, into: Path) -> Path:
+def fetch_modules(
+    pins: Path, node_wheel: Path, into: Path, output: ProgressCallback = ignore_progress
+) -> Path:
     """Download the npm packages that a folder's lock file names; returns the folder that holds them.
 
     npm comes out of the wheel of Node, and reads this user's own settings. Raises `UnsupportedError`.
@@ -76,15 +106,14 @@ def fetch_modules(pins: Path, node_wheel: Path, into: Path) -> Path:
     project.mkdir()
     for name in ("package.json", "package-lock.json"):
         (project / name).write_bytes((pins / name).read_bytes())
-    done = subprocess.run(
-        [*npm, "ci", *_NPM_OPTIONS],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        reason = next((line for line in done.stderr.splitlines() if "npm error" in line), "")
+    said: list[str] = []
+
+    def take(line: str) -> None:
+        said.append(line)
+        output(line)
+
+    if run_with_output([*npm, "ci", *_NPM_OPTIONS], take, cwd=project):
+        reason = next((line for line in said if "npm error" in line), "")
         raise UnsupportedError(
             f"cannot download the agents: {reason or 'npm failed'}",
             f"run `npm ci --ignore-scripts` in a copy of {pins} to see the error",

@@ -12,7 +12,7 @@ from typing import Final
 
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.images import bases, builder, downloads, recipes
-from egress.runtime.docker.images.builder import ProgressCallback, ignore_progress
+from egress.runtime.docker.images.builder import NO_BUILD_PROGRESS, BuildProgress
 from egress.runtime.docker.images.recipes import Recipe
 from egress.runtime.errors import ImageMissingError
 
@@ -23,74 +23,76 @@ DOOR_REPOSITORY: Final = "egress-door-built"
 
 
 def proxy_image(
-    engine: DockerEngine, base: str | None = None, say: ProgressCallback = ignore_progress
+    engine: DockerEngine, base: str | None = None, progress: BuildProgress = NO_BUILD_PROGRESS
 ) -> str:
     """The proxy image, on a base with this version of Python and pip; by default a base of this Python.
 
     Packages are fetched here, with their hashes checked, so the build needs no network. Raises `EngineError`,
     or `UnsupportedError` if packages cannot be fetched.
     """
-    base = base or bases.find_or_make_python(engine, say)
+    base = base or bases.find_or_make_python(engine, progress.step)
     recipe = recipes.for_proxy()
     name = _name(engine, PROXY_REPOSITORY, recipe, base)
     if _is_there(engine, name):
         return name
     with tempfile.TemporaryDirectory(prefix="egress-wheels-") as folder:
-        say("downloading the packages of the proxy")
-        wheels = _wheels(recipes.lock(), folder)
+        progress.step("downloading the packages of the proxy")
+        wheels = _wheels(recipes.lock(), folder, progress)
         arguments = {"BASE_IMAGE": base, "PIP_NO_INDEX": "1"}
-        return builder.build(engine, recipe, name, arguments, wheels, say, is_offline=True)
+        return builder.build(engine, recipe, name, arguments, wheels, progress, is_offline=True)
 
 
 def sandbox_image(
-    engine: DockerEngine, base: str | None = None, say: ProgressCallback = ignore_progress
+    engine: DockerEngine, base: str | None = None, progress: BuildProgress = NO_BUILD_PROGRESS
 ) -> str:
     """The sandbox image with tools, on a Debian base; by default a base built here from packages.
 
     Node is downloaded here, with its hash checked; the other tools are packages of the base's distribution.
     Raises `EngineError`, or `UnsupportedError` if no base can be built or Node cannot be downloaded.
     """
-    base = base or bases.find_or_make_debian(engine, say)
+    base = base or bases.find_or_make_debian(engine, progress)
     recipe = recipes.for_sandbox()
     name = _name(engine, SANDBOX_REPOSITORY, recipe, base)
     if _is_there(engine, name):
         return name
     with tempfile.TemporaryDirectory(prefix="egress-wheels-") as folder:
-        say("downloading Node")
-        wheels = _wheels(recipes.node_lock(), folder)
+        progress.step("downloading Node")
+        wheels = _wheels(recipes.node_lock(), folder, progress)
         arguments = {"BASE_IMAGE": base, "PIP_NO_INDEX": "1"}
-        return builder.build(engine, recipe, name, arguments, wheels, say, is_offline=False)
+        return builder.build(engine, recipe, name, arguments, wheels, progress, is_offline=False)
 
 
 def agents_image(
-    engine: DockerEngine, base: str | None = None, say: ProgressCallback = ignore_progress
+    engine: DockerEngine, base: str | None = None, progress: BuildProgress = NO_BUILD_PROGRESS
 ) -> str:
     """The image with coding agents, on a base with Node and npm; by default on the sandbox image.
 
     The agents are downloaded here, with their hashes checked, so the build needs no network. Raises
     `EngineError`, or `UnsupportedError` if they cannot be downloaded.
     """
-    base = base or sandbox_image(engine, None, say)
+    base = base or sandbox_image(engine, None, progress)
     recipe = recipes.for_agents()
     name = _name(engine, AGENTS_REPOSITORY, recipe, base)
     if _is_there(engine, name):
         return name
     with tempfile.TemporaryDirectory(prefix="egress-agents-") as folder:
-        say("downloading the agents (about 500 MB)")
-        (node,) = downloads.fetch_wheels(recipes.node_lock(), Path(folder))
-        modules = downloads.fetch_modules(recipes.folder() / "agents", node, Path(folder))
+        progress.step("downloading the agents (about 500 MB)")
+        (node,) = downloads.fetch_wheels(recipes.node_lock(), Path(folder), progress.output)
+        modules = downloads.fetch_modules(recipes.folder() / "agents", node, Path(folder), progress.output)
         more = {"modules/node_modules": modules}
-        return builder.build(engine, recipe, name, {"BASE_IMAGE": base}, more, say, is_offline=True)
+        return builder.build(engine, recipe, name, {"BASE_IMAGE": base}, more, progress, is_offline=True)
 
 
-def door_image(engine: DockerEngine, base: str | None = None, say: ProgressCallback = ignore_progress) -> str:
+def door_image(
+    engine: DockerEngine, base: str | None = None, progress: BuildProgress = NO_BUILD_PROGRESS
+) -> str:
     """The door image, on a base with Python. Sandboxes use the image of `door_container.image` instead."""
-    base = base or bases.find_or_make_python(engine, say)
+    base = base or bases.find_or_make_python(engine, progress.step)
     recipe = recipes.for_door()
     name = _name(engine, DOOR_REPOSITORY, recipe, base)
     if _is_there(engine, name):
         return name
-    return builder.build(engine, recipe, name, {"BASE_IMAGE": base}, say=say, is_offline=True)
+    return builder.build(engine, recipe, name, {"BASE_IMAGE": base}, progress=progress, is_offline=True)
 
 
 def tag_for_user(engine: DockerEngine, image: str, name: str) -> None:
@@ -102,9 +104,9 @@ def tag_for_user(engine: DockerEngine, image: str, name: str) -> None:
     engine.tag_image(image, repository, tag)
 
 
-def _wheels(lock: Path, folder: str) -> dict[str, Path]:
+def _wheels(lock: Path, folder: str, progress: BuildProgress) -> dict[str, Path]:
     """The packages that a lock file names, by their path in a context."""
-    found = downloads.fetch_wheels(lock, Path(folder))
+    found = downloads.fetch_wheels(lock, Path(folder), progress.output)
     return {f"wheels/{wheel.name}": wheel for wheel in found}
 
 

@@ -96,6 +96,21 @@ def test_what_npm_says_of_a_failure_is_passed_on(pins: Path, tmp_path: Path) -> 
         fetch_modules(pins, wheel, tmp_path / "into")
 
 
+def test_everything_that_a_program_prints_is_passed_on_as_printable_lines(pins: Path, tmp_path: Path) -> None:
+    wheel = node_wheel(tmp_path, r"printf 'one\n\n\033[31mtwo\033[0m\n'; echo three >&2; mkdir node_modules")
+    lines: list[str] = []
+    fetch_modules(pins, wheel, tmp_path / "into", lines.append)
+    assert lines == ["one", "two", "three"]
+
+
+def test_what_pip_says_of_a_failure_is_passed_on(shelf: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    with pytest.raises(UnsupportedError):
+        fetch_wheels(lock(tmp_path, "0" * 64), tmp_path / "into", lines.append)
+    assert any("DO NOT MATCH" in line for line in lines), lines
+    assert shelf.is_dir()
+
+
 def test_another_processor_than_that_of_the_lock_file_is_refused_early(
     pins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
