@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from egress.cli.sandboxes import fleet_session
+from egress.cli.stand_in_api import NAME, StandInApi
 from egress.errors import EgressError
 from egress.fleet import SandboxFleet, open_fleet
 from egress.runtime.environ import read_requested
 from egress.runtime.spec import Command, Spec
-from scripts.demo_api import NAME, DemoApi
 
 EGRESS = Path(sys.executable).with_name("egress")
 GITHUB = "api.github.com"
@@ -122,7 +122,7 @@ class DemoSandbox:
 # The steps --------------------------------------------------------------------------------------------
 
 
-def play(stage: DemoSandbox, standin: DemoApi | None) -> None:
+def play(stage: DemoSandbox, standin: StandInApi | None) -> None:
     """Show it, step by step."""
     here = stage.play
     title("1. The rules: where the sandbox may go, and what is added on the way")
@@ -251,7 +251,9 @@ def with_standin(folder: Path) -> None:
     secret = folder / "token"
     secret.touch(mode=0o600)
     secret.write_text(TOKEN)
-    with DemoApi(folder) as standin:
+    trusted = folder / "stand-in-ca.pem"
+    with StandInApi() as standin:
+        trusted.write_text(standin.certificate, "ascii")
         rules = RULES.format(
             source="file:~/token",
             bound=f"{NAME}:{standin.port}",
@@ -259,7 +261,7 @@ def with_standin(folder: Path) -> None:
             where=LOOPBACK.format(port=standin.port),
             path="/v1/me",
         )
-        settings = {"EGRESS_UPSTREAM_CA": str(standin.ca), "EGRESS_RESOLVE": f"{NAME}=127.0.0.1"}
+        settings = {"EGRESS_UPSTREAM_CA": str(trusted), "EGRESS_RESOLVE": f"{NAME}=127.0.0.1"}
         with sandbox(
             folder, DemoScenario(NAME, standin.port, "/v1/me", "/v1/projects", rules, settings)
         ) as stage:

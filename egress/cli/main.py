@@ -42,6 +42,8 @@ COMMANDS = {
     "kill": ("egress.cli.kill:kill", "Revoke a sandbox, host or secret immediately."),
     "log": ("egress.cli.log:log", "Search, summarise, verify and prune the audit log."),
     "ui": ("egress.cli.ui:ui", "Show the audit log in a browser."),
+    "env": ("egress.cli.env:env", "Point a terminal at a running proxy."),
+    "demo": ("egress.cli.demo:demo", "Serve a stand-in for an API, to try Egress with."),
     "ca": ("egress.cli.ca:ca", "Show, export or replace the certificate authority."),
     "schema": ("egress.cli.schema:schema", "Print the JSON schema of rule files, for editors."),
     "completion": ("egress.cli.completion:completion", "Print a shell completion script."),

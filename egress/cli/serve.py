@@ -193,8 +193,12 @@ def _announce(ready: ReadyReport, start: StartValues) -> None:
     hosts = render.count(len(start.policy.entries), "host")
     render.line(("egress is ready: ", GOOD), f"proxy {proxies}, {hosts} in {start.chosen.names}")
     values = start.effective.values
+    # First what most people need next, then what only some do.
     if ready.addresses:
-        render.line("  To point a client at it (run here, copy the file to the client):")
+        render.line("  To point another terminal of this machine at it:")
+        command = shlex.join(["egress", "env", *_env_options(values)])
+        render.line("    ", (f'eval "$({command})"', BOLD), whole=True)
+        render.line("  To point a client elsewhere at it (run here, copy the file to the client):")
         for command in _client_commands(ready.addresses[0], values):
             render.line("    ", (command, BOLD), whole=True)
     if ready.transparent:
@@ -236,6 +240,12 @@ def _authority(values: Settings) -> list[str]:
     if values.state_dir != process.state_dir(_elsewhere()):
         named += ["--state-dir", str(values.state_dir.absolute())]
     return named
+
+
+def _env_options(values: Settings) -> list[str]:
+    password = values.password_file
+    named = [] if password is None else ["--password-file", str(password.absolute())]
+    return [*_authority(values), *_runtime_dir(values), *named]
 
 
 def _runtime_dir(values: Settings) -> list[str]:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from egress.cli.stand_in_api import NAME
 from scripts.clients import by_client, declared, table
-from scripts.demo_api import NAME
 from scripts.pages import ROOT, text
 from tests.docs.test_serving import TOKEN, Api, adapted, api, shown
 from tests.proxy.serve_process import ServeProcess

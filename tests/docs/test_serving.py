@@ -6,6 +6,7 @@ shows above it; a page is read from its first to its last line:
     shellsession serve      the start itself, and what it prints
     shellsession            commands of a client; one shell runs all of them, so that exports hold
     shellsession stopped    commands after the proxy was told to stop
+    shellsession start      what comes before; `test_start` runs it
 
 The API is the stand-in of the demo, on loopback and a port of the kernel's choice. So ports, ids and the
 certificate differ from run to run, and are put back to what the page says before it is compared. A page may
@@ -29,8 +30,8 @@ from pathlib import Path
 
 import pytest
 
+from egress.cli.stand_in_api import NAME
 from scripts.console import STEP
-from scripts.demo_api import NAME
 from scripts.pages import PAGES, ROOT, Block, blocks, name
 from tests.cli.command import environment, put
 from tests.proxy.serve_process import ServeProcess
@@ -48,9 +49,11 @@ _PORT_OF_API = re.compile(rf"{re.escape(NAME)}:\d+")
 STANDIN = """
 import json, sys
 from pathlib import Path
-from scripts.demo_api import DemoApi
-with DemoApi(Path(sys.argv[1])) as standin:
-    print(json.dumps([standin.port, str(standin.ca)]), flush=True)
+from egress.cli.stand_in_api import StandInApi
+with StandInApi() as standin:
+    trusted = Path(sys.argv[1], "stand-in-ca.pem")
+    trusted.write_text(standin.certificate)
+    print(json.dumps([standin.port, str(trusted)]), flush=True)
     sys.stdin.read()
     print(json.dumps(standin.received))
 """
@@ -93,7 +96,7 @@ def shown(page: Path) -> tuple[str, list[Block], list[Block], list[Block]]:
     """The rule file of a page; the start, the commands of clients, those after the end."""
     rules, found = "", []
     for block in blocks(page):
-        if block.language == LANGUAGE:
+        if block.language == LANGUAGE and block.words != ("start",):
             found.append(block)
         elif block.language == "yaml" and not found and not block.is_wrong:
             rules = block.text

@@ -13,7 +13,7 @@ from egress.errors import UsageError
 
 # Spaces separate the options of a JVM, colons the folders of PHP; quotes and dollars are special in most
 # files.
-_PLAIN_PATH: Final = re.compile(r"(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)+")
+_PLAIN_PATH: Final = re.compile(r"(?:/\.?[A-Za-z0-9_][A-Za-z0-9._-]*)+")
 
 
 @dataclass(frozen=True, slots=True)

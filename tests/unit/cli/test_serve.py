@@ -128,12 +128,13 @@ def announced(
 def test_what_a_client_needs_is_one_command_a_line(capsys: Captured) -> None:
     lines = announced(capsys, ListenAddress("127.0.0.1", 3128))
     assert lines[0] == "egress is ready: proxy http://127.0.0.1:3128, 1 host in hosts.yaml"
-    assert lines[2:4] == [
+    assert lines[1:3] == ["  To point another terminal of this machine at it:", '    eval "$(egress env)"']
+    assert lines[4:6] == [
         "    export HTTPS_PROXY=http://127.0.0.1:3128",
         "    egress ca export --bundle --force --out egress-ca.pem",
     ]
     names = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS"]
-    assert lines[4:9] == [f'    export {name}="$PWD/egress-ca.pem"' for name in names]
+    assert lines[6:11] == [f'    export {name}="$PWD/egress-ca.pem"' for name in names]
     assert lines[-2:] == ["    egress status", "  stop it with Ctrl-C"]
 
 
@@ -150,7 +151,7 @@ def test_a_secret_that_is_missing_is_told_with_what_to_do(capsys: Captured) -> N
 def test_where_it_does_not_listen_no_client_is_told_to_come(capsys: Captured) -> None:
     lines = announced(capsys, listen="none", handover=True)
     assert lines[0] == "egress is ready: proxy only for handed-over listeners, 1 host in hosts.yaml"
-    assert not any("HTTPS_PROXY" in line or "To point a client at it (run" in line for line in lines)
+    assert not any("HTTPS_PROXY" in line or "To point" in line for line in lines)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
@@ -161,14 +162,14 @@ def test_an_address_that_no_client_can_dial_is_not_shown_to_clients(host: str, c
         listen=(f"[{host}]:1" if ":" in host else "0.0.0.0:1",),
         network=True,
     )
-    assert lines[2] == "    export HTTPS_PROXY=http://ADDRESS-OF-THIS-HOST:3128"
+    assert lines[4] == "    export HTTPS_PROXY=http://ADDRESS-OF-THIS-HOST:3128"
 
 
 def test_a_password_is_taken_from_its_file_and_never_shown(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     lines = announced(capsys, ListenAddress("127.0.0.1", 3128), password_file="my pw")
-    assert lines[2] == f"    export HTTPS_PROXY=\"http://any:$(cat '{tmp_path / 'my pw'}')@127.0.0.1:3128\""
+    assert lines[4] == f"    export HTTPS_PROXY=\"http://any:$(cat '{tmp_path / 'my pw'}')@127.0.0.1:3128\""
 
 
 def test_folders_of_its_own_stand_in_the_commands_whatever_set_them(
@@ -178,7 +179,7 @@ def test_folders_of_its_own_stand_in_the_commands_whatever_set_them(
     monkeypatch.setenv("EGRESS_STATE_DIR", "st ate")
     lines = announced(capsys, ListenAddress("127.0.0.1", 3128), sandbox="box")
     where = f"'{tmp_path}/st ate'"
-    assert lines[3].endswith(f"--out egress-ca.pem --sandbox box --state-dir {where}")
+    assert lines[5].endswith(f"--out egress-ca.pem --sandbox box --state-dir {where}")
     assert lines[-2] == f"    egress status --runtime-dir '{tmp_path}/st ate/run'"
 
 
@@ -195,7 +196,7 @@ def test_no_width_of_a_terminal_breaks_a_command(capsys: Captured, monkeypatch: 
     )
     shown = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in found]
     commands = [line for line in plain if line.startswith("    ")]
-    assert len(commands) == 9
+    assert len(commands) == 10
     assert set(commands) <= set(shown)
 
 

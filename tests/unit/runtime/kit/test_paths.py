@@ -21,7 +21,7 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("path", ["/etc/egress", "/run/egress-1.0/kit_a", "/x"])
+@pytest.mark.parametrize("path", ["/etc/egress", "/run/egress-1.0/kit_a", "/x", "/home/you/.local/kit"])
 def test_everything_lies_in_it(path: str) -> None:
     places = [getattr(KitPaths(path), name) for name in NAMES]
     assert all(place.startswith(f"{path}/") for place in places)
@@ -39,7 +39,9 @@ def test_everything_lies_in_it(path: str) -> None:
             "/etc/egress/",
             "/etc//egress",
             "/etc/../root",
-            "/etc/.egress",
+            "/etc/.",
+            "/etc/..",
+            "/etc/...egress",
             "/-x",
         ),
         *("/etc/eg ress", "/etc/a:b", "/etc/a;b", '/etc/a"b', "/etc/$x", "/etc/a\nb", "/etc/a\0", "/etc/é"),
