@@ -201,11 +201,14 @@ def _announce(ready: ReadyReport, start: StartValues) -> None:
         render.line("  To point a client elsewhere at it (run here, copy the file to the client):")
         for command in _client_commands(ready.addresses[0], values):
             render.line("    ", (command, BOLD), whole=True)
+    # After the way for most clients the others, then what is for the operator.
     if ready.transparent:
         at = ", ".join(str(listen) for listen in ready.transparent)
         render.line(f"  clients without proxy support: {at} (transparent)")
     if ready.names:
         render.line(f"  DNS: {', '.join(str(at) for at in ready.names)}, answers {values.answer}")
+    if ready.metrics is not None:
+        render.line(f"  metrics for Prometheus: http://{ready.metrics}/metrics")
     if ready.handover is not None:
         render.line(f"  hand-over socket: {ready.handover}")
     for lack in ready.lacking:

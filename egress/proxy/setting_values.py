@@ -97,6 +97,12 @@ def _listen(value: object) -> object:
     return ListenAddress(str(address), int(port))
 
 
+def _metrics_listen(value: object) -> object:
+    # A port alone is one of this machine: nothing else is open without a further word.
+    is_port = isinstance(value, str) and re.fullmatch(r"[0-9]{1,5}", value)
+    return _listen(f"127.0.0.1:{value}" if is_port else value)
+
+
 def _listens(value: object) -> object:
     found = _split(",", value)
     if found == ():
@@ -193,6 +199,9 @@ Commas = BeforeValidator(lambda value: _split(",", value))
 Listens = Annotated[tuple[Annotated[ListenAddress, BeforeValidator(_listen)], ...], NoDecode, Commas]
 MaybeListens = Annotated[
     tuple[Annotated[ListenAddress, BeforeValidator(_listen)], ...], NoDecode, BeforeValidator(_listens)
+]
+MetricsListen = Annotated[
+    ListenAddress | None, BeforeValidator(_metrics_listen), SettingDisplay("ADDRESS:PORT")
 ]
 Overrides = Annotated[tuple[Annotated[AddressOverride, BeforeValidator(_override)], ...], NoDecode, Commas]
 Pins = Annotated[tuple[Annotated[HostPin, BeforeValidator(_pin)], ...], NoDecode, Commas]

@@ -31,6 +31,7 @@ from egress.proxy.setting_values import (
     ListenAddress,
     Listens,
     MaybeListens,
+    MetricsListen,
     Name,
     Networks,
     Overrides,
@@ -149,6 +150,15 @@ class Settings(BaseSettings):
     audit_on_full: Annotated[Literal["stop", "drop"], SettingDisplay("stop|drop")] = Field(
         default="stop", description="If the log cannot be written: block all requests, or go on and count."
     )
+    metrics_listen: MetricsListen = Field(
+        default=None, description="Serve metrics for Prometheus here; a port alone is on 127.0.0.1."
+    )
+    metrics_token_file: Annotated[Path | None, SettingDisplay("FILE")] = Field(
+        default=None, description="A file with the bearer token that a scraper has to send."
+    )
+    metrics_allow: Annotated[Networks, SettingDisplay("CIDR")] = Field(
+        default=(), description="Other machines that may scrape the metrics; never a network of a sandbox."
+    )
     connections: Count = Field(default=8192, description="The most client connections at a time.")
     sandbox_connections: Count = Field(
         default=512, description="The most client connections of one sandbox at a time."
@@ -219,6 +229,26 @@ class Settings(BaseSettings):
             raise setting_error(
                 "no address to listen on",
                 "name an address with --listen, or allow handed-over listeners with --handover",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _say_who_may_scrape(self) -> Self:
+        at = self.metrics_listen
+        if at is None:
+            given = [name for name in ("metrics_token_file", "metrics_allow") if getattr(self, name)]
+            if given:
+                raise setting_error(
+                    f"{flag(given[0])} has no effect without --metrics-listen", "name an address there"
+                )
+        elif at.is_loopback and self.metrics_allow:
+            raise setting_error(
+                "--metrics-allow has no effect on a loopback address", "leave it out, or name another address"
+            )
+        elif not at.is_loopback and self.metrics_token_file is None and not self.metrics_allow:
+            raise setting_error(
+                f"serving the metrics on {at} opens them, and the names in the rules, to other machines",
+                "give --metrics-token-file, or name the machines that scrape with --metrics-allow",
             )
         return self
 

@@ -300,10 +300,14 @@ class ControlService:
 
     async def _metrics(self, body: Body) -> ControlReply:
         """The text of Prometheus; within JSON for those who ask for that, as all else here is."""
-        text = self.engine.metrics.text(self._standing())
+        text = self.metrics_text()
         if body.get("as") == "json":
             return ControlReply(200, {"text": text})
         return ControlReply(200, text=text, content_type=metrics.CONTENT_TYPE)
+
+    def metrics_text(self) -> str:
+        """Return the metrics in the text format of Prometheus."""
+        return self.engine.metrics.text(self._standing())
 
     def _standing(self) -> metrics.ProxyStatus:
         engine, policy = self.engine, self.withdrawals.policy

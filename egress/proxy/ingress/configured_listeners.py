@@ -51,6 +51,13 @@ class FailedListener:
     hint: str
 
 
+def authentication_of(values: Settings) -> Authentication:
+    """How clients of the configured listeners prove that they are the sandbox."""
+    if values.password_file is not None:
+        return "password"
+    return "network" if values.network else "owner-uid"
+
+
 def ports_of(policy: Policy) -> frozenset[int]:
     """The ports that transparent listeners are for; the usual two as well, where hosts need no entry."""
     return policy.ports | ({80, 443} if policy.mode == "observe" else set())
@@ -79,7 +86,7 @@ class ConfiguredListeners:
         self._answer = values.answer
         self._at = tuple(str(address) for address in values.transparent)
         self._ports = ports
-        self._how: Authentication = "password" if password else "network" if values.network else "owner-uid"
+        self._how = authentication_of(values)
         self._password = password
         self._open: tuple[ListenAddress, ...] = ()
         self._transparent: dict[ListenAddress, Listener] = {}

@@ -67,6 +67,11 @@ class IngressServer:
 
     # Listeners
 
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """The open listeners of all sandboxes."""
+        return tuple(self._acceptors)
+
     async def open(self, listener: Listener) -> tuple[str, int]:
         """Accept connections of this listener from now on; returns the address it is bound to.
 

@@ -32,6 +32,7 @@ from egress.proxy.clock import Clock
 from egress.proxy.control import rule_warnings
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
 from egress.proxy.control.kept_revocations import KeptRevocations
+from egress.proxy.control.metrics_listener import MetricsListener
 from egress.proxy.control.server import Body, ControlReply, ControlServer, RouteHandler, Routes
 from egress.proxy.control.service import ControlService, ProcessHooks
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports_of
@@ -40,7 +41,7 @@ from egress.proxy.lanes.engine import ProxyEngine
 from egress.proxy.process import logs
 from egress.proxy.process.rule_file_watch import changes
 from egress.proxy.process.start_values import ReadyReport, StartValues, watched_files
-from egress.proxy.process.wiring import ProxyParts, open_audit, password_of, wire_proxy
+from egress.proxy.process.wiring import ProxyParts, metrics_guard, open_audit, password_of, wire_proxy
 from egress.proxy.settings import unknown_variables
 from egress.rules.compile.load import LoadResult
 from egress.rules.decide.decision import prepare_routes
@@ -131,6 +132,7 @@ class ProxyServer:
         kept = KeptRevocations(values.state_dir)
         service = ControlService(engine, parts.door, listening, process, sandboxes, kept)
         handover = None if sandboxes is None else self._handover(sandboxes)
+        scraped = self._scraped(parts, service)
         prepare_routes(engine.policy)
         try:
             # Recorded before anything can be asked for.
@@ -145,6 +147,9 @@ class ProxyServer:
             await listening.open()
             if handover is not None:
                 handover.open()
+            # After the listeners of sandboxes, by which its guard knows them.
+            if scraped is not None:
+                scraped.open()
             routes.update(service.routes())
             self._watch_signals(service)
             for forever in (self._flushing(engine), self._ticking(parts, folding), self._watching(service)):
@@ -153,7 +158,7 @@ class ProxyServer:
             self._remark(engine)
             # The log names secrets that are not resolved by then.
             await asyncio.wait([self._beside(service.warm())], timeout=_WARM_UP_TIMEOUT)
-            ready = self._ready(parts, listening)
+            ready = self._ready(parts, listening, scraped)
             self._say_ready(ready)
             announce(ready)
             await self._stopping.wait()
@@ -162,6 +167,8 @@ class ProxyServer:
             if handover is not None:
                 await handover.close()
             await self._drain(parts)
+            if scraped is not None:
+                await scraped.close()
             await engine.secrets.close()
             await _end_all_tasks()
             engine.audit.event("stopped", reason=self._reason)
@@ -181,6 +188,14 @@ class ProxyServer:
     def _handover(self, sandboxes: DynamicSandboxes) -> HandoverServer:
         adoption = HandoverTarget(sandboxes, sandboxes.adopt, sandboxes.release)
         return HandoverServer(self._values.runtime_dir / HANDOVER_SOCKET, adoption)
+
+    def _scraped(self, parts: ProxyParts, service: ControlService) -> MetricsListener | None:
+        """Return the listener for Prometheus, if the settings name one."""
+        at = self._values.metrics_listen
+        if at is None:
+            return None
+        guard = metrics_guard(self._values, parts)
+        return MetricsListener(at, guard, service.metrics_text, self._clock.monotonic)
 
     # What is said
 
@@ -210,11 +225,14 @@ class ProxyServer:
             "transparent": ready.transparent,
             "dns": ready.names,
             "handover": () if ready.handover is None else (ready.handover,),
+            "metrics": () if ready.metrics is None else (ready.metrics,),
         }
         said = {name: ", ".join(map(str, listed)) for name, listed in places.items() if listed}
         _log.info("proxy.ready", **said)
 
-    def _ready(self, parts: ProxyParts, listening: ConfiguredListeners) -> ReadyReport:
+    def _ready(
+        self, parts: ProxyParts, listening: ConfiguredListeners, scraped: MetricsListener | None
+    ) -> ReadyReport:
         engine, name = parts.engine, self._values.sandbox
         stand_ins = engine.sandboxes[name].placeholders(engine.policy).all
         return ReadyReport(
@@ -224,6 +242,7 @@ class ProxyServer:
             listening.transparent,
             listening.names,
             self._values.runtime_dir / HANDOVER_SOCKET if self._values.handover else None,
+            None if scraped is None else scraped.at,
             engine.secrets.unavailable(
                 engine.policy.secrets.values(), rule_warnings.unscrubbed_secrets(engine.policy)
             ),

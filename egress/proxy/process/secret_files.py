@@ -18,18 +18,18 @@ _MIN_PASSWORD_CHARS: Final = 16
 _MAX_PASSWORD_BYTES: Final = 1024
 
 
-def read_password(path: Path) -> bytes:
-    """Return the digest of the password in a file, whose final line end is not part of it.
+def read_password(path: Path, option: str = "--password-file") -> bytes:
+    """Return the digest of the password or token in a file, whose final line end is not part of it.
 
     Raises `UnreadableError` for a file that cannot be used, `ContentError` for a password that is too short.
     """
     try:
-        text = _password(path).decode("ascii").removesuffix("\n").removesuffix("\r")
+        text = _password(path, option).decode("ascii").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
         text = ""
     if len(text) < _MIN_PASSWORD_CHARS or not text.isprintable() or " " in text:
         raise ContentError(
-            f"the password in {path} is not one to rely on",
+            f"the {'token' if 'token' in option else 'password'} in {path} is not one to rely on",
             f"write one line of at least {_MIN_PASSWORD_CHARS} letters and digits; `openssl rand "
             f"-hex 16` gives one",
         )
@@ -46,8 +46,8 @@ def read_or_make_key(path: Path) -> bytes:
     return key
 
 
-def _password(path: Path) -> bytes:
-    cure = "name another with --password-file"
+def _password(path: Path, option: str) -> bytes:
+    cure = f"name another with {option}"
     try:
         return read_private(path, _MAX_PASSWORD_BYTES, cure, is_named=True)
     except FileNotFoundError:

@@ -51,5 +51,7 @@ class ReadyReport:
     names: tuple[ListenAddress, ...] = ()
     handover: Path | None = None
     """The socket for handing over listeners; None if it is closed."""
+    metrics: ListenAddress | None = None
+    """Where the metrics are served for Prometheus."""
     lacking: tuple[UnavailableSecret, ...] = ()
     """The secrets that could not be resolved by then."""

@@ -17,7 +17,9 @@ from egress.audit.sink import Sink
 from egress.ca.constraints import Constraints
 from egress.ca.store import AuthorityStore
 from egress.proxy.clock import Clock
+from egress.proxy.control.metrics_guard import MetricsGuard, SandboxPlace, place_of, plain_address
 from egress.proxy.dns.listeners import DnsListeners
+from egress.proxy.ingress.configured_listeners import authentication_of
 from egress.proxy.ingress.limits import IngressLimits
 from egress.proxy.ingress.ports import Lanes
 from egress.proxy.ingress.server import IngressServer
@@ -126,6 +128,18 @@ def open_sandbox(values: Settings, policy: Policy, clock: Clock) -> ServedSandbo
 def password_of(path: Path | None) -> bytes:
     """The digest of the password that clients have to give; empty where they need none."""
     return read_password(path) if path is not None else b""
+
+
+def metrics_guard(values: Settings, parts: ProxyParts) -> MetricsGuard:
+    """The guard of the metrics listener. Raises `EgressError` for a token that cannot be used."""
+    path = values.metrics_token_file
+    token = read_password(path, "--metrics-token-file") if path is not None else b""
+    # Those of the settings are sandboxes also while they are revoked, and have no listener.
+    hosts = [at.host for at in (*values.listen, *values.dns)] + [str(at) for at in values.transparent]
+    configured = [SandboxPlace(authentication_of(values), plain_address(host)) for host in hosts]
+    return MetricsGuard(
+        lambda: (*configured, *map(place_of, parts.door.listeners)), token, values.metrics_allow
+    )
 
 
 def _overrides(values: Settings) -> dict[str, list[str]]:

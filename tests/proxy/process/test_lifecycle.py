@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import signal
+import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -359,3 +360,50 @@ async def test_kept_revocations_that_cannot_be_read_stop_the_start(tmp_path: Pat
     assert "revocations.json is not a list of revocations" in outcome.err
     assert "--keep" in outcome.err
     assert "egress is ready" not in outcome.out
+
+
+def scrape(port: int, token: str = "") -> bytes:
+    field = f"authorization: Bearer {token}\r\n" if token else ""
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        sock.settimeout(20)
+        try:
+            sock.sendall(f"GET /metrics HTTP/1.1\r\nhost: x\r\n{field}\r\n".encode())
+            return b"".join(iter(lambda: sock.recv(1 << 16), b""))
+        except ConnectionError:
+            return b""
+
+
+async def test_metrics_are_served_over_tcp_to_who_has_the_token(tmp_path: Path) -> None:
+    """This user is the sandbox of the default listener: without a token it would get nothing."""
+    put(tmp_path / "token", "a-token-of-the-operator").chmod(0o600)
+    words = ["--metrics-listen", "0", "--metrics-token-file", "token"]
+    with ServeProcess(tmp_path, PROFILES, words) as served:
+        (ready,) = served.logged("proxy.ready")
+        port = int(str(ready["metrics"]).rpartition(":")[2])
+        assert (await asyncio.to_thread(scrape, port)).startswith(b"HTTP/1.1 401")
+        answer = await asyncio.to_thread(scrape, port, "a-token-of-the-operator")
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert b"egress_ready 1" in answer
+        assert "metrics.refused" in {str(json.loads(line)["event"]) for line in served.err if line[:1] == "{"}
+        # The sandbox is revoked: it has no listener now, and is known all the same.
+        assert served.egress("kill", "--sandbox", "default").status == 0
+        assert (await asyncio.to_thread(scrape, port)).startswith(b"HTTP/1.1 401")
+
+
+async def test_the_sandbox_of_this_machine_gets_no_metrics_without_a_token(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path, PROFILES, ["--metrics-listen", "0"]) as served:
+        (ready,) = served.logged("proxy.ready")
+        port = int(str(ready["metrics"]).rpartition(":")[2])
+        assert await asyncio.to_thread(scrape, port) == b""
+        assert served.egress("kill", "--sandbox", "default").status == 0
+        assert await asyncio.to_thread(scrape, port) == b"", "also while it is revoked"
+
+
+async def test_a_token_that_others_can_read_stops_the_start(tmp_path: Path) -> None:
+    put(tmp_path / "hosts.yaml", PROFILES)
+    put(tmp_path / "token", "a-token-of-the-operator").chmod(0o644)
+    words = ["--rules", "hosts.yaml", "--listen", "127.0.0.1:0", "--metrics-listen", "0"]
+    outcome = egress("serve", *words, "--metrics-token-file", "token", cwd=tmp_path)
+    assert outcome.status == 3
+    assert "open to other users" in outcome.err
+    assert "--metrics-token-file" in outcome.err

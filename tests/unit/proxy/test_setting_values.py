@@ -11,6 +11,7 @@ from egress.proxy.setting_values import (
     Ipv4,
     ListenAddress,
     MaybeListens,
+    MetricsListen,
     Networks,
     Overrides,
     Pins,
@@ -40,6 +41,11 @@ def test_an_address_to_listen_on_is_shown_as_it_is_written(host: str, port: int,
 
 def test_no_listener_is_a_word_of_its_own() -> None:
     assert TypeAdapter(MaybeListens).validate_python("none") == ()
+
+
+@pytest.mark.parametrize("value", ["7", "127.0.0.1:7", ListenAddress("127.0.0.1", 7)])
+def test_metrics_are_served_on_this_machine_where_a_port_alone_is_named(value: object) -> None:
+    assert TypeAdapter(MetricsListen).validate_python(value) == ListenAddress("127.0.0.1", 7)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,157 @@
+"""The metrics over TCP, for a Prometheus that cannot dial a unix socket: one path, one method, one user.
+
+It is a surface of its own and serves nothing else. `MetricsGuard` judges each peer before a byte is read. A
+request is bounded in bytes and time, and read by the strict reader that all requests are read by. The text is
+made at most once a second, however often it is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+
+from egress.errors import UnreadableError, WireError, reason_of
+from egress.http1 import End, MessageLimits, RequestHead, RequestReader
+from egress.proxy.control.metrics_guard import MetricsGuard, ScrapeStanding
+from egress.proxy.ingress.acceptor import Acceptor
+from egress.proxy.ingress.conversation import Conversations
+from egress.proxy.ingress.listener import listen, peer_address
+from egress.proxy.ingress.port_owner import owner_of_port
+from egress.proxy.metrics import CONTENT_TYPE
+from egress.proxy.setting_values import ListenAddress
+
+METRICS_PATH: Final = "/metrics"
+_LIMITS: Final = MessageLimits(head=8 * 1024, target=201)
+_TIMEOUT: Final = 5.0
+"""Seconds for the request and its answer together."""
+_MAX_CONVERSATIONS: Final = 8
+_ACCEPT_PAUSE: Final = 0.1
+_READ_SIZE: Final = 16 * 1024
+_FRESH_SECONDS: Final = 1.0
+_BROWSER_FIELDS: Final = frozenset({"origin", "sec-fetch-site", "sec-fetch-mode"})
+"""Fields that a browser adds. A page of somebody else must not read the metrics of its visitor's machine."""
+
+_log = structlog.get_logger(__name__)
+
+
+class MetricsListener:
+    """The listener, from `open` to `close`."""
+
+    def __init__(
+        self,
+        at: ListenAddress,
+        guard: MetricsGuard,
+        render: Callable[[], str],
+        monotonic: Callable[[], float],
+    ) -> None:
+        """`render` makes the text."""
+        self.at = at
+        self._guard = guard
+        self._render = render
+        self._monotonic = monotonic
+        self._text = ""
+        self._rendered = float("-inf")
+        self._acceptor: Acceptor | None = None
+        self._conversations = Conversations(self._talk, _MAX_CONVERSATIONS)
+
+    def open(self) -> None:
+        """Listen. Raises `UnreadableError` where that cannot be."""
+        try:
+            sock = listen(self.at.host, self.at.port)
+        except OSError as error:
+            holder = owner_of_port(self.at) if error.errno == errno.EADDRINUSE else ""
+            raise UnreadableError(
+                f"the metrics cannot be served on {self.at}: {reason_of(error)}{holder and f', by {holder}'}",
+                "name another address with --metrics-listen",
+            ) from None
+        # A port that the kernel chose is told from here on.
+        self.at = ListenAddress(self.at.host, int(sock.getsockname()[1]))
+        self._acceptor = Acceptor(sock, self._conversations.begin, _ACCEPT_PAUSE)
+
+    async def close(self) -> None:
+        """Answer nobody any more."""
+        if self._acceptor is not None:
+            self._acceptor.close()
+        await self._conversations.close()
+
+    # One conversation
+
+    async def _talk(self, sock: socket.socket) -> None:
+        standing = self._guard.standing(sock)
+        if standing is ScrapeStanding.REFUSED:
+            _log.warning("metrics.refused", peer=peer_address(sock), reason="the peer may not scrape")
+            return
+        loop = asyncio.get_running_loop()
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_TIMEOUT):
+                status, text = await self._reply(sock, standing)
+                await loop.sock_sendall(sock, _encode(status, text))
+                sock.shutdown(socket.SHUT_WR)
+                # Closed on unread bytes, the connection would be reset before the client has read the answer.
+                left = _READ_SIZE
+                while left > 0 and (data := await loop.sock_recv(sock, left)):
+                    left -= len(data)
+
+    async def _reply(self, sock: socket.socket, standing: ScrapeStanding) -> tuple[int, str]:
+        try:
+            head = await _read(sock)
+        except WireError:
+            head = None
+        # In the order in which they give the least away: nothing is told to a browser or without the token.
+        if head is None or head.form != "origin" or not head.framing.is_empty:
+            return 400, "This is no request for metrics.\n"
+        if any(name in _BROWSER_FIELDS for name, _ in head.headers):
+            return 403, "Metrics are not served to browsers.\n"
+        if standing is ScrapeStanding.NEEDS_TOKEN and not self._guard.has_token(head.headers):
+            _log.warning("metrics.refused", peer=peer_address(sock), reason="without the token")
+            return 401, "Give the token of --metrics-token-file as a bearer token.\n"
+        if head.target != METRICS_PATH:
+            return 404, f"There is only {METRICS_PATH}.\n"
+        if head.method != "GET":
+            return 405, "Use GET.\n"
+        return 200, self._current()
+
+    def _current(self) -> str:
+        now = self._monotonic()
+        if now - self._rendered >= _FRESH_SECONDS:
+            self._text, self._rendered = self._render(), now
+        return self._text
+
+
+async def _read(sock: socket.socket) -> RequestHead | None:
+    """Read one request; None where the client hangs up before its end. Raises `WireError`."""
+    loop = asyncio.get_running_loop()
+    reader = RequestReader(_LIMITS)
+    head: RequestHead | None = None
+    while data := await loop.sock_recv(sock, _READ_SIZE):
+        for event in reader.feed(data):
+            if isinstance(event, RequestHead):
+                head = event
+                # A request with a body is refused at once: nobody waits for the body.
+                if not head.framing.is_empty:
+                    return head
+            elif isinstance(event, End):
+                return head
+    return None
+
+
+def _encode(status: int, text: str) -> bytes:
+    body = text.encode()
+    kind = CONTENT_TYPE if status == HTTPStatus.OK else "text/plain; charset=utf-8"
+    more = {401: "www-authenticate: Bearer\r\n", 405: "allow: GET\r\n"}.get(status, "")
+    head = (
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+        f"content-type: {kind}\r\n"
+        f"content-length: {len(body)}\r\n"
+        "cache-control: no-store\r\n"
+        f"{more}"
+        "connection: close\r\n\r\n"
+    )
+    return head.encode() + body
