@@ -58,7 +58,8 @@ def test_any_number_of_runs_succeeds_and_one_record_has_them_all(place: Place) -
     assert len({line["run"] for line in starts}) == RUNS + 1, "a run for each, and that of `egress up`"
     verified = json.loads(place.egress("log", "verify", "--json").out)
     assert verified["ok"], verified["faults"]
-    assert len(verified["chains"]) == RUNS + 1
+    # A run that begins after another has ended goes on with its chain.
+    assert 2 <= len(verified["chains"]) <= RUNS + 1
     state = place.folder / "state"
     kept = [path for path in state.rglob("in-flight") if path.stat().st_size > 4096]
     assert kept == [state / "audit/in-flight"], "that of `egress up`, which still runs"

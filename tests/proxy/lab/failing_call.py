@@ -37,8 +37,8 @@ from tests.proxy.lab.upstream_request import UpstreamRequest
 SECRET: Final = "sesame-open-please"
 FIRST, LAST = b"the-first-part", b"the-last-part"
 END_OF_PAGE = b"  }\n}\n"
-WAIT_TIMEOUT = 5.0
-"""Seconds after which something hangs; nothing takes nearly as long."""
+WAIT_TIMEOUT = 30.0
+"""Seconds after which something hangs: a machine whose disk is busy stands still for a few."""
 
 
 @dataclass
