@@ -20,6 +20,7 @@ from egress.proxy.process import lifecycle
 from egress.proxy.process.lifecycle import tick
 from egress.proxy.process.wiring import ProxyParts
 from tests.cli.command import command, egress, environment, put
+from tests.fleet.memory_fleet import short_folder
 from tests.proxy.injecting_proxy import NAME, SECRET, certs, denied, made, stall, visit
 from tests.proxy.lab.certificates import trusting
 from tests.proxy.lab.client import at, connect
@@ -403,7 +404,10 @@ async def test_a_token_that_others_can_read_stops_the_start(tmp_path: Path) -> N
     put(tmp_path / "hosts.yaml", PROFILES)
     put(tmp_path / "token", "a-token-of-the-operator").chmod(0o644)
     words = ["--rules", "hosts.yaml", "--listen", "127.0.0.1:0", "--metrics-listen", "0"]
-    outcome = egress("serve", *words, "--metrics-token-file", "token", cwd=tmp_path)
+    # The path of a control socket is short: no folder of a test run leaves room for it.
+    with short_folder() as runtime:
+        words += ["--runtime-dir", str(runtime)]
+        outcome = egress("serve", *words, "--metrics-token-file", "token", cwd=tmp_path)
     assert outcome.status == 3
     assert "open to other users" in outcome.err
     assert "--metrics-token-file" in outcome.err
