@@ -352,7 +352,7 @@ AMBIGUOUS = [
     "/%", "/%4", "/%zz", "/%u002e", "/%%41",
     "/%252e", "/%2541", "/%25%34%31",
     "/.", "/..", "/a/.", "/a/..", "/./a", "/../a", "/a/../b", "/%2e%2e/a", "/.%2E", "/a/%2e/b",
-    "/a%2Fb", "/a%2fb",
+    "/a%2F", "/a%2F/b", "/a/%2fb", "/a%2f%2Fb",
     "/%c0%ae%c0%ae/a", "/%c0%af", "/\xc0\xaf", "/%e0%80%af", "/%f0%80%80%af",
     "/\u0100", "/a?b c", "/a?b#c", "/a?\x00", "/a?\u0100",
 ]  # fmt: skip
@@ -413,6 +413,42 @@ def test_14_encoded_slash_data_makes_it_one_character_of_a_segment() -> None:
 def test_14_encoded_slash_does_not_smuggle_dots(target: str) -> None:
     rules = policy(entry('id: it, paths: ["/p/**"], encoded_slash: data'))
     assert decision_text(rules, f"GET {HOST}{target}") == "deny path.ambiguous"
+
+
+@pytest.mark.parametrize("target", ["/@acme%2fwidgets", "/@acme%2Fwidgets"])
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("hosts: {a.example.com: {}}", "allow host"),
+        ("hosts: {a.example.com: {methods: [GET]}}", "allow host"),
+        ('hosts: {a.example.com: {paths: ["/**"]}}', "allow host"),
+        ("hosts: {a.example.com: {allow: all, deny: [{id: x, methods: [PUT]}]}}", "allow host"),
+        ("hosts: {a.example.com: {allow: [{id: x}]}}\nmode: observe", "allow x"),
+        ("hosts: {a.example.com: {allow: [{id: x}, {id: y, methods: [GET]}]}}", "allow x"),
+        # Where a verdict depends on paths, a reading of `%2F` could change it.
+        ('hosts: {a.example.com: {paths: ["/*"]}}', "deny path.ambiguous"),
+        ("hosts: {a.example.com: {allow: all, deny: [{id: x, paths: [/x]}]}}", "deny path.ambiguous"),
+        ("hosts: {a.example.com: {}}\ndeny: [{id: x, paths: [/x]}]", "deny path.ambiguous"),
+        (
+            'hosts: {"*.example.com": {allow: all, deny: [{id: x, paths: [/x]}]}, a.example.com: {}}',
+            "deny path.ambiguous",
+        ),
+        ('hosts: {a.example.com: {allow: [{id: x}, {id: y, paths: ["/y"]}]}}', "deny path.ambiguous"),
+        # A key on one rule is a choice between the rules of the host.
+        ("hosts: {a.example.com: {allow: [{id: x}, {id: y, encoded_slash: data}]}}", "allow y"),
+        (
+            "hosts: {a.example.com: {allow: [{id: x}, {id: y, methods: [PUT], encoded_slash: data}]}}",
+            "deny rule.none",
+        ),
+    ],
+)
+def test_14_an_escaped_slash_passes_where_no_rule_looks_at_paths(
+    text: str, verdict: str, target: str
+) -> None:
+    rules = policy(text)
+    assert decision_text(rules, f"GET {HOST}{target}") == verdict
+    if verdict.startswith("allow"):
+        assert ask(rules, f"GET {HOST}{target}").target == "/@acme%2Fwidgets"
 
 
 @pytest.mark.parametrize(

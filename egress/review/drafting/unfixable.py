@@ -19,6 +19,8 @@ _CURES = {
     "secret.existing": "set the handling of an existing value in `on_existing` of the injection",
     "secret.unavailable": "run `egress doctor` to test the sources of secrets",
     "placeholder.": "set the slots of the placeholder in `in`",
+    "proxy.identity": "run the client as the user that the listener serves, or give the listener a password; "
+    "apt asks as the user _apt, and as yours with `-o APT::Sandbox::User=NAME`",
     "proxy.": "this concerns access to the proxy, not the rules",
 }
 """Cures for the operator, by prefix of the code. The hints of `CODES` are for sandboxes."""

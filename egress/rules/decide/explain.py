@@ -112,7 +112,7 @@ def _considered(policy: Policy, identity: Identity, head: Head, now: int) -> Ite
         )
     for rule in entry.allow if entry else ():
         misses = _not_in_force(policy, identity, entry, rule, now) or _allow_misses(
-            rule.predicates, path, query, head
+            rule.predicates, path, query, head, slash_needs_key=route.slash_needs_key
         )
         yield ConsideredRule(rule.ref, Verdict.ALLOW, misses)
 
@@ -131,13 +131,13 @@ def _not_in_force(policy: Policy, identity: Identity, entry: Entry | None, rule:
     return "" if ids is None or rule.ref.id in ids else "the profile does not include the rule"
 
 
-def _allow_misses(predicates: Predicates, path: str, query: str, head: Head) -> str:
+def _allow_misses(predicates: Predicates, path: str, query: str, head: Head, *, slash_needs_key: bool) -> str:
     if predicates.methods is not None and head.method not in predicates.methods:
         return f"only methods {_listed(sorted(predicates.methods))}"
     # Each check names the first obstacle only, in the order in which people write predicates.
     if not allow_path_fits(predicates, path):
         return f"only paths {_listed([glob.text for glob in predicates.paths or ()])}"
-    if "%2F" in path and not predicates.encoded_slash:
+    if slash_needs_key and "%2F" in path and not predicates.encoded_slash:
         return "the path contains %2F and the rule has no `encoded_slash: data`"
     if not allow_fits(predicates, query, head.headers):
         return _inside(predicates)

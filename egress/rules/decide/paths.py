@@ -8,9 +8,9 @@ read alike, and exactly this spelling is forwarded, or the request is refused.
     decoded     %XX of unreserved characters
     upper-cased every other %XX
     encoded     bytes >= 0x80 and " < > ^ ` { | }
-    refused     anything else, `.` and `..` segments, %20 at either end of a segment, %2F (unless a rule
-                takes it as data), %25 before two hex digits, overlong UTF-8; and where rules look at
-                paths, empty segments, `;` and %3F
+    refused     anything else, `.` and `..` segments, %20 at either end of a segment, %25 before two hex
+                digits, overlong UTF-8; and where rules look at paths, empty segments, `;`, %3F and %2F
+                (unless a rule takes it as data)
 """
 
 from __future__ import annotations

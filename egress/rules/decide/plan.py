@@ -27,10 +27,12 @@ _STRICTEST_REDIRECTS = (Redirects.DENY, Redirects.SAME_HOST, Redirects.PASS, Red
 class AllowGate:
     """Finds the allow rules that fit a path, and asks the rest of their predicates afterwards."""
 
-    __slots__ = ("_everywhere", "_is_plain", "_on_paths", "_regex", "rules")
+    __slots__ = ("_everywhere", "_is_plain", "_on_paths", "_regex", "_slash_needs_key", "rules")
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], *, slash_needs_key: bool = True) -> None:
+        """`slash_needs_key`: whether `%2F` fits only rules with `encoded_slash: data`."""
         self.rules = tuple(rules)
+        self._slash_needs_key = slash_needs_key
         self._everywhere = tuple(index for index, rule in enumerate(rules) if rule.predicates.paths is None)
         self._on_paths = tuple(index for index, rule in enumerate(rules) if rule.predicates.paths is not None)
         self._regex = _fitting_regex([rules[index].predicates for index in self._on_paths])
@@ -53,7 +55,7 @@ class AllowGate:
                 if is_live(rule, now) and allow_fits(rule.predicates, query, head.headers)
             ]
         # `encoded_slash: data` of one rule must not let another rule of the host take `%2F`.
-        if "%2F" in path:
+        if self._slash_needs_key and "%2F" in path:
             fitting = [rule for rule in fitting if rule.predicates.encoded_slash]
         if head.websocket and fitting:
             upgrading = [rule for rule in fitting if rule.predicates.websocket]
@@ -117,9 +119,16 @@ class MethodPlan:
     __slots__ = ("allow", "deny", "lifted")
 
     def __init__(
-        self, allow: Sequence[Rule], deny: Sequence[Rule], lifted: Sequence[Rule], method: str
+        self,
+        allow: Sequence[Rule],
+        deny: Sequence[Rule],
+        lifted: Sequence[Rule],
+        method: str,
+        *,
+        slash_needs_key: bool,
     ) -> None:
-        self.allow = AllowGate([rule for rule in allow if takes_method(rule.predicates, method)])
+        fitting = [rule for rule in allow if takes_method(rule.predicates, method)]
+        self.allow = AllowGate(fitting, slash_needs_key=slash_needs_key)
         self.deny = DenyGate([rule for rule in deny if takes_method(rule.predicates, method)])
         self.lifted = DenyGate([rule for rule in lifted if takes_method(rule.predicates, method)])
 
@@ -140,6 +149,7 @@ class HostRoute:
         "is_lasting",
         "lifted",
         "scopes_methods",
+        "slash_needs_key",
         "strict_paths",
     )
 
@@ -159,7 +169,11 @@ class HostRoute:
         # Kept as plain attributes: they are read for every request.
         self.scopes_methods = bool(self._methods)
         self.strict_paths = any(looks_at_paths(predicates) for predicates in rules)
-        self.encoded_slash = any(rule.predicates.encoded_slash for rule in allow)
+        has_slash_key = any(rule.predicates.encoded_slash for rule in allow)
+        # Without path rules every reading of `%2F` has the same verdict, so it passes: npm writes
+        # `@acme%2fwidgets`. A key on some rule is still a choice between the rules.
+        self.slash_needs_key = self.strict_paths or has_slash_key
+        self.encoded_slash = has_slash_key or not self.strict_paths
         # A rule that never expires keeps the host open at any time.
         self.is_lasting = (
             entry is not None and entry.expires is None and any(rule.expires is None for rule in allow)
@@ -180,7 +194,8 @@ class HostRoute:
         name = method if method in self._methods else ""
         plan = self._plans.get(name)
         if plan is None:
-            plan = MethodPlan(self.entry.allow if self.entry else (), self.deny, self.lifted, name)
+            allow = self.entry.allow if self.entry else ()
+            plan = MethodPlan(allow, self.deny, self.lifted, name, slash_needs_key=self.slash_needs_key)
             self._plans[name] = plan
         return plan
 

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from egress.errors import CODES
+from egress.proxy.ingress.listener import Listener, listen
 from tests.proxy.clients import denied_host, password_proxy
 from tests.proxy.clients.client import Client, printed
 from tests.proxy.clients.program import Ran
@@ -13,7 +23,7 @@ from tests.proxy.clients.standins.debian import APART, FOLDERS, archive, sources
 from tests.proxy.clients.standins.home_leftovers import kept_a_mask
 from tests.proxy.clients.standins.incompressible import ballast, is_whole
 from tests.proxy.clients.standins.static_files import shelve
-from tests.proxy.lab.proxy_stack import NAME, OTHER
+from tests.proxy.lab.proxy_stack import NAME, OTHER, SANDBOX
 from tests.proxy.lab.raw_upstream import RawUpstream
 
 pytestmark = pytest.mark.system("apt-get", "apt")
@@ -109,3 +119,35 @@ async def test_a_large_package_arrives_whole(stage: Stage[RawUpstream]) -> None:
     assert ran.status == 0, ran.err
     assert is_whole((stage.home / "usr/share/tiny").read_bytes())
     unlocked(stage.scene.upstream, *asked(stage))
+
+
+@contextmanager
+def readable(stage: Stage[RawUpstream]) -> Iterator[Stage[RawUpstream]]:
+    """The stage with a home that apt's own user can use: where that user cannot read, apt stays root."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        home.chmod(0o755)
+        bundle = Path(shutil.copy(stage.bundle, home))
+        bundle.chmod(0o644)
+        for place in FOLDERS:
+            (home / place).mkdir(parents=True, exist_ok=True)
+        for partial in ("var/lib/apt/lists/partial", "var/cache/apt/archives/partial"):
+            shutil.chown(home / partial, "_apt")
+        yield replace(stage, home=home, bundle=bundle)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="apt changes its user only as root")
+async def test_the_user_of_apt_is_refused_with_a_cure_that_works(stage: Stage[RawUpstream]) -> None:
+    """The downloads of apt run as `_apt`, and a listener on loopback serves its owner alone: here root."""
+    shelve(stage.scene.upstream, archive(AT, CONTENT))
+    own = Listener("own", "proxy", SANDBOX, listen("127.0.0.1", 0), "owner-uid")
+    _, port = await stage.scene.stack.door.open(own)
+    told = {name: text.replace("{proxy}", f"http://127.0.0.1:{port}") for name, text in APT.files.items()}
+    client = replace(APT, files=told)
+    with readable(stage) as seen:
+        ran = await update(seen, AT, OTHER, client, "-o", "APT::Sandbox::User=_apt")
+        assert "403 Egress proxy.identity (egress log suggest " in ran.err, ran.err
+        assert not stage.scene.upstream.links
+        assert "-o APT::Sandbox::User=NAME" in CODES["proxy.identity"].hint
+        ran = await update(seen, AT, OTHER, client, "-o", "APT::Sandbox::User=root")
+        assert (ran.status, ran.err) == (0, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import subprocess
 from pathlib import Path
 
 import certifi
@@ -80,6 +81,26 @@ def test_a_file_that_is_not_roots_is_refused(content: bytes, message: str, tmp_p
     with pytest.raises(ContentError, match=message) as raised:
         bundle.private_roots([place])
     assert str(place) in raised.value.message
+
+
+def test_refused_roots_of_a_bundle_are_named_with_a_command_that_leaves_them_out(tmp_path: Path) -> None:
+    """As in the bundles of some systems; the command of the hint is run."""
+    place = tmp_path / "the system's roots.pem"
+    bad = [refused("AAA Certificate Services"), refused("emSign ECC Root CA - G3")]
+    place.write_bytes(PRIVATE + b"# a comment\n" + bad[0] + PRIVATE + bad[1] + certifi.contents().encode())
+    with pytest.raises(ContentError) as raised:
+        bundle.private_roots([place])
+    line = (PRIVATE + b"# a comment\n").count(b"\n") + 1
+    assert raised.value.message == (
+        f"{place}:{line} trusts AAA Certificate Services and emSign ECC Root CA - G3,"
+        " below which a published key signs for any host"
+    )
+    assert "name the file of your own root alone" in raised.value.hint
+    command = raised.value.hint.partition("`")[2].removesuffix("`")
+    subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
+    copy = bundle.private_roots([tmp_path / "roots.pem"])
+    wanted = list(bundle.certificates(PRIVATE + PRIVATE + public_roots()))
+    assert list(bundle.certificates(copy)) == wanted
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:

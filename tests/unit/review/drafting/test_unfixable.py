@@ -50,3 +50,9 @@ def test_an_ambiguous_path_may_take_a_rule_and_an_ambiguous_query_may_not() -> N
 
 def test_a_reason_of_a_later_version_is_no_rule() -> None:
     assert "does not know the reason" in unfixable_reason(of(denied("later.reason")))
+
+
+def test_a_client_of_another_user_is_told_how_apt_becomes_that_user() -> None:
+    reason = unfixable_reason(of(denied("proxy.identity")))
+    assert "run the client as the user that the listener serves" in reason
+    assert "`-o APT::Sandbox::User=NAME`" in reason

@@ -121,6 +121,12 @@ def test_an_escaped_slash_is_named_where_no_rule_takes_it() -> None:
     assert said["plain"] == "the path contains %2F and the rule has no `encoded_slash: data`"
 
 
+def test_an_escaped_slash_is_no_obstacle_where_no_rule_looks_at_paths() -> None:
+    rules = policy("hosts: {a.example.com: {allow: [{id: any}]}}")
+    answer = ask("GET https://a.example.com/@acme%2fwidgets", rules=rules)
+    assert (answer.decision.code, misses(answer)) == ("rule.allowed", {"any": ""})
+
+
 def test_what_would_be_injected_is_named_with_its_place_and_source() -> None:
     injected = ask("GET https://api.example.com/a/x").injected
     assert [(i.secret, i.slots, i.source, i.is_placeholder) for i in injected] == [
