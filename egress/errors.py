@@ -203,8 +203,7 @@ CODES: dict[str, RefusalCode] = {
     "proxy.identity": RefusalCode(
         403,
         "This proxy serves another sandbox, or another user of the machine.",
-        "Use the proxy of your own sandbox, as the user that it serves. apt asks as the user _apt: give it"
-        " -o APT::Sandbox::User=NAME.",
+        "Use your own sandbox's proxy, as its user; apt asks as _apt without -o APT::Sandbox::User=NAME.",
     ),
     "protocol.refused": RefusalCode(400, "Only TLS and HTTP are supported here.", "Use HTTPS."),
     "tls.failed": RefusalCode(
