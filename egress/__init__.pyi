@@ -1,6 +1,6 @@
 # What type checkers see of `egress`: the names are loaded when they are first asked for.
 
-from egress.errors import EgressError
+from egress.errors import EgressError, UnreadableError, UsageError
 from egress.fleet import open_fleet
 from egress.fleet.errors import SandboxDiffersError
 from egress.runtime.errors import (
@@ -17,7 +17,9 @@ from egress.runtime.errors import (
     SandboxExistsError,
     SandboxNotFoundError,
     SandboxStateError,
+    SandboxTimeoutError,
     SpecError,
+    SpecTypeError,
     UnsupportedError,
 )
 from egress.runtime.spec import ExecResult
@@ -70,9 +72,13 @@ __all__ = [
     "SandboxExistsError",
     "SandboxNotFoundError",
     "SandboxStateError",
+    "SandboxTimeoutError",
     "SessionClosedError",
     "SpecError",
+    "SpecTypeError",
+    "UnreadableError",
     "UnsupportedError",
+    "UsageError",
     "__version__",
     "open_fleet",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Final
 
+from egress.runtime.argument_types import check_number
 from egress.runtime.errors import SpecError
 from egress.runtime.spec import Spec
 
@@ -26,7 +27,10 @@ class SandboxLifetime:
     def __post_init__(self) -> None:
         for name in ("timeout", "idle_timeout"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not 0 < value <= _MAX_SECONDS):
+            if value is None:
+                continue
+            check_number(name, value)
+            if not 0 < value <= _MAX_SECONDS:
                 raise SpecError(f"{name} is out of range", "give a number of seconds above 0")
         if not self.owner.isprintable() or len(self.owner) > _MAX_OWNER_LENGTH:
             raise SpecError(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from egress.fleet.lifetime import SandboxLifetime
+from egress.runtime.errors import ExecTimeoutError
 from egress.runtime.protocol import RuntimeProcess
 from egress.runtime.spec import Spec
 
@@ -61,6 +62,9 @@ class FleetMember:
 def _is_running(process: RuntimeProcess) -> bool:
     try:
         process.wait(0)
+    except ExecTimeoutError:
+        # The command was ended by its timeout; every other timeout is that of this wait.
+        return False
     except TimeoutError:
         return True
     except Exception:  # noqa: BLE001 - any error means that the command has settled

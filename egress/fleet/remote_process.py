@@ -10,7 +10,7 @@ from typing import BinaryIO
 from egress.fleet import rpc_codec
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.json_fields import JsonFields
-from egress.fleet.rpc_channel import RpcChannel
+from egress.fleet.rpc_channel import ChannelLostError, RpcChannel
 from egress.fleet.rpc_codec import read_error
 from egress.fleet.rpc_frames import FrameKind, RpcFrame, make_head, protocol_error, split_pieces
 from egress.runtime.command_result import CapturedStream, ResultFuture, feed_input
@@ -93,7 +93,7 @@ class RemoteProcess:
         try:
             while came is None:
                 came = self._take(self._link.receive())
-        except OSError:
+        except ChannelLostError:
             came = gone_error()
         except BaseException as error:  # noqa: BLE001 - raised again in the threads that wait
             came = error

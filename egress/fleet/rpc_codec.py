@@ -28,7 +28,7 @@ Json = dict[str, object]
 # The caller's side keeps a command's input and its output limit.
 _COMMAND_ASIDE: Final = ("input", "most_output")
 # Output goes ahead of the result, in frames of its own.
-_RESULT_ASIDE: Final = ("stdout", "stderr", "truncated")
+_RESULT_ASIDE: Final = ("stdout_bytes", "stderr_bytes", "truncated")
 
 
 def write(value: DataclassInstance, without: tuple[str, ...] = ()) -> Json:
@@ -54,7 +54,7 @@ def write_result(result: ExecResult) -> Json:
 
 def read_result(fields: JsonFields, stdout: bytes, stderr: bytes, *, truncated: bool) -> ExecResult:
     """Read a result, and add the output that was received before."""
-    return read(ExecResult, fields, stdout=stdout, stderr=stderr, truncated=truncated)
+    return read(ExecResult, fields, stdout_bytes=stdout, stderr_bytes=stderr, truncated=truncated)
 
 
 def _plain(value: object) -> object:

@@ -104,7 +104,7 @@ def _script_error(name: str, canaries: Sequence[PlantedCanary], result: ExecResu
             f"the image of the sandbox {name} has no /bin/sh, which plants canaries in files",
             "use an image with a shell, or plant canaries in variables only",
         )
-    return planting_error(name, _reported_canary(canaries, result.stdout), result.exit_code)
+    return planting_error(name, _reported_canary(canaries, result.stdout_bytes), result.exit_code)
 
 
 def planting_error(name: str, canary: PlantedCanary, status: int) -> SandboxError:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import BinaryIO, Final
 
+from egress.runtime.errors import SandboxTimeoutError
 from egress.runtime.protocol import OutputCallback
 from egress.runtime.spec import ExecResult
 
@@ -33,9 +34,9 @@ class ResultFuture:
         return self._is_there.wait(timeout)
 
     def wait(self, timeout: float | None = None) -> ExecResult:
-        """Return the result, or raise the exception. Raises `TimeoutError` after `timeout` seconds."""
+        """Return the result, or raise the exception. Raises `SandboxTimeoutError` after `timeout` seconds."""
         if not self._is_there.wait(timeout):
-            raise TimeoutError
+            raise SandboxTimeoutError("the command has not ended within the given time", "wait longer")
         if isinstance(self._came, ExecResult):
             return self._came
         if self._came is None:

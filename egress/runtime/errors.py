@@ -29,6 +29,12 @@ class SpecError(SandboxError):
     exit_status = 2
 
 
+class SpecTypeError(SpecError, TypeError):
+    """An argument has the wrong type. The error is a `TypeError` too."""
+
+    code = "spec.type"
+
+
 class MountError(SpecError):
     """A folder or file of the host that no sandbox may see."""
 
@@ -59,7 +65,14 @@ class SandboxDiedError(SandboxError):
     code = "sandbox.died"
 
 
-class ExecTimeoutError(SandboxError):
+class SandboxTimeoutError(SandboxError, TimeoutError):
+    """A wait ended without the awaited event. The error is a `TimeoutError` too."""
+
+    code = "sandbox.timeout"
+    exit_status = 1
+
+
+class ExecTimeoutError(SandboxTimeoutError):
     """A command was ended by its timeout."""
 
     code = "exec.timeout"

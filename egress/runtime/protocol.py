@@ -83,7 +83,7 @@ class RuntimeProcess(Protocol):
         """End the process group: SIGTERM, then SIGKILL after `grace`. Returns once that is under way."""
 
     def wait(self, timeout: float | None = None) -> ExecResult:
-        """Return the result. Raises `TimeoutError` after `timeout` seconds."""
+        """Return the result. Raises `SandboxTimeoutError` after `timeout` seconds."""
 
 
 class Runtime(Protocol):

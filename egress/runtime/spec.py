@@ -15,6 +15,13 @@ from posixpath import normpath
 from types import MappingProxyType
 from typing import BinaryIO, Final, Literal
 
+from egress.runtime.argument_types import (
+    check_number,
+    check_text,
+    check_text_mapping,
+    check_type,
+    check_whole_number,
+)
 from egress.runtime.errors import CommandError, ExecTimeoutError, SpecError
 
 # A name becomes part of paths, records and headers, so it holds no character with a meaning there.
@@ -53,12 +60,12 @@ class SandboxLimits:
     """
 
     def __post_init__(self) -> None:
-        _check_range("limits.memory_mib", self.memory_mib, 16, 1 << 24)
+        _check_count("limits.memory_mib", self.memory_mib, 16, 1 << 24)
         _check_range("limits.cpus", self.cpus, 0.01, 4096)
-        _check_range("limits.processes", self.processes, 8, 1 << 22)
-        _check_range("limits.temporary_mib", self.temporary_mib, 1, 1 << 24)
+        _check_count("limits.processes", self.processes, 8, 1 << 22)
+        _check_count("limits.temporary_mib", self.temporary_mib, 1, 1 << 24)
         if self.disk_mib is not None:
-            _check_range("limits.disk_mib", self.disk_mib, 1, 1 << 24)
+            _check_count("limits.disk_mib", self.disk_mib, 1, 1 << 24)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +77,7 @@ class Mount:
     writable: bool = False
 
     def __post_init__(self) -> None:
+        check_type("mounts.source", self.source, Path, "a Path")
         if not self.source.is_absolute():
             raise SpecError("mounts.source is not an absolute path", "begin it with /")
         # A NUL cannot stand in a path, and a line end could forge a line where the path is shown.
@@ -101,17 +109,22 @@ class Spec:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        check_text("image", self.image)
         # A name that begins with `-` could be taken for an option.
         if not self.image or not self.image.isprintable() or " " in self.image or self.image.startswith("-"):
             raise SpecError("image is not a valid image name", "give its name, with a tag or a digest")
-        _check_range("user", self.user, 0, 1 << 31)
-        _check_range("group", self.group, 0, 1 << 31)
+        _check_count("user", self.user, 0, 1 << 31)
+        _check_count("group", self.group, 0, 1 << 31)
+        if self.profile is not None:
+            check_text("profile", self.profile)
         check_path("workdir", self.workdir)
         # `read_only` leaves the working folder writable: as the root folder it would undo that.
         if normpath(self.workdir) == "/":
             raise SpecError("workdir is the root folder", "name a folder in it")
         check_ports(self.ports)
         _check_labels(self.labels)
+        for mount in self.mounts:
+            check_type("mounts: an item", mount, Mount, "a Mount")
         # Two mounts at one path would hide each other, in an order that depends on the runtime.
         targets = [mount.target.rstrip("/") for mount in self.mounts]
         if len(set(targets)) < len(targets):
@@ -134,8 +147,8 @@ class Terminal:
     rows: int = 24
 
     def __post_init__(self) -> None:
-        _check_range("terminal.columns", self.columns, 1, 10_000)
-        _check_range("terminal.rows", self.rows, 1, 10_000)
+        _check_count("terminal.columns", self.columns, 1, 10_000)
+        _check_count("terminal.rows", self.rows, 1, 10_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +170,8 @@ class Command:
     terminal: Terminal | None = None
 
     def __post_init__(self) -> None:
+        for word in self.argv:
+            check_text("argv: a word", word)
         if not self.argv or not self.argv[0]:
             raise SpecError("argv is empty", "name a program")
         if any("\0" in word for word in self.argv):
@@ -166,7 +181,7 @@ class Command:
         if self.timeout is not None:
             _check_range("timeout", self.timeout, 0.001, 10**9)
         _check_range("grace", self.grace, 0, 3600)
-        _check_range("most_output", self.most_output, 0, 1 << 40)
+        _check_count("most_output", self.most_output, 0, 1 << 40)
         if self.terminal is not None and (self.timeout is not None or self.input is not None):
             raise SpecError(
                 "a command in a terminal takes no timeout and no input", "omit them, or the terminal"
@@ -179,17 +194,27 @@ class ExecResult:
     """The result of a command."""
 
     exit_code: int
-    stdout: bytes = b""
-    stderr: bytes = b""
+    stdout_bytes: bytes = b""
+    stderr_bytes: bytes = b""
     duration: float = 0.0
     timed_out: bool = False
     truncated: bool = False
     """Whether output beyond the limit was dropped."""
 
     @property
+    def stdout(self) -> str:
+        """The standard output as text. Bytes that are not UTF-8 are replaced by U+FFFD."""
+        return self.stdout_bytes.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        """The standard error as text. Bytes that are not UTF-8 are replaced by U+FFFD."""
+        return self.stderr_bytes.decode("utf-8", "replace")
+
+    @property
     def text(self) -> str:
-        """The standard output as text."""
-        return self.stdout.decode("utf-8", "replace")
+        """The standard output as text: a shorter name of `stdout`."""
+        return self.stdout
 
     def check(self) -> ExecResult:
         """Return the result itself. Raises `ExecTimeoutError` or `CommandError` unless the status is 0."""
@@ -230,6 +255,7 @@ class Event:
 
 def check_name(name: str) -> None:
     """Refuse a name that is unsafe in a record, a path or a header. Raises `SpecError`."""
+    check_text("name", name)
     if not NAME_PATTERN.fullmatch(name):
         raise SpecError(
             "name is not a valid name for a sandbox",
@@ -239,6 +265,7 @@ def check_name(name: str) -> None:
 
 def check_path(what: str, path: str) -> None:
     """Refuse a path inside a sandbox that is not absolute and plain. Raises `SpecError`."""
+    check_text(what, path)
     # `..` could leave the folder that was checked, and `//` may have a meaning of its own.
     is_whole = path.startswith("/") and not path.startswith("//") and ".." not in path.split("/")
     if not is_whole or not path.isprintable():
@@ -250,15 +277,16 @@ def check_path(what: str, path: str) -> None:
 def check_ports(ports: tuple[int, ...]) -> None:
     """Refuse invalid ports. Raises `SpecError`."""
     for port in ports:
-        _check_range("ports", port, 1, 65535)
+        _check_count("ports", port, 1, 65535)
 
 
 def check_ready_count(count: int) -> None:
     """Refuse to keep too many sandboxes ready. Raises `SpecError`."""
-    _check_range("count", count, 0, MAX_READY)
+    _check_count("count", count, 0, MAX_READY)
 
 
 def _variables(what: str, values: Values) -> Values:
+    check_text_mapping(what, values)
     for name, value in values.items():
         if not _VARIABLE_PATTERN.fullmatch(name):
             raise SpecError(f"{what} holds an invalid variable name", "use letters, digits and _")
@@ -268,6 +296,7 @@ def _variables(what: str, values: Values) -> Values:
 
 
 def _check_labels(labels: Values) -> None:
+    check_text_mapping("labels", labels)
     for name, value in labels.items():
         if not _LABEL_PATTERN.fullmatch(name) or name.startswith(RESERVED_LABEL_PREFIX):
             raise SpecError(
@@ -280,9 +309,15 @@ def _check_labels(labels: Values) -> None:
             )
 
 
+def _check_count(what: str, value: int, least: int, most: int) -> None:
+    check_whole_number(what, value)
+    _check_range(what, value, least, most)
+
+
 def _check_range(what: str, value: float, least: float, most: float) -> None:
-    # A boolean is an integer in Python, and is no size.
-    if isinstance(value, bool) or not least <= value <= most:
+    check_number(what, value)
+    # The comparison with a NaN is false.
+    if not least <= value <= most:
         raise SpecError(
             f"{what} is out of range",
             f"use a number from {_format_number(least)} to {_format_number(most)}",

@@ -19,7 +19,7 @@
 
 enter() {
   if ! cd -- "$1" 2>/dev/null; then
-    echo "$token: no such folder" >&2
+    echo "$egress_token: no such folder" >&2
     exit 125
   fi
   # A user that the image does not know has no home, and many programs need a writable one.
@@ -50,48 +50,77 @@ await_end() {
   done
 }
 
+# Whether a program exists, looked up as `exec` does it: the message of `exec` names a line of this script. The status is
+# 127 for a program that is missing, and 126 for one that the user may not run.
+has_program() {
+  egress_missing=127
+  case $1 in
+    */*) is_program "$1" && return ;;
+    *)
+      egress_places=${PATH-/usr/local/bin:/usr/bin:/bin}:
+      while [ -n "$egress_places" ]; do
+        egress_place=${egress_places%%:*} egress_places=${egress_places#*:}
+        is_program "${egress_place:-.}/$1" && return
+      done
+      ;;
+  esac
+  case $egress_missing in
+    127) printf 'command not found: %s\n' "$1" ;;
+    *) printf 'command cannot be run: %s\n' "$1" ;;
+  esac
+  return "$egress_missing"
+}
+
+is_program() {
+  [ -e "$1" ] || return
+  egress_missing=126
+  [ -f "$1" ] && [ -x "$1" ]
+}
+
+# Before the command, only variables that begin with `egress_` are set: another one would replace a variable that the
+# command was given.
 run() {
-  token=$1 seconds=$2 turns=$3
+  egress_token=$1 egress_seconds=$2 egress_turns=$3
   enter "$4"
   shift 4
-  watch= why= setsid=
+  egress_watch= egress_why= egress_setsid=
   # The command does not inherit these traps. The shell runs them after the command's end.
-  trap 'why=124' USR1
-  trap 'why=${why:-143}' TERM
+  trap 'egress_why=124' USR1
+  trap 'egress_why=${egress_why:-143}' TERM
   exec 3>&2 2>/dev/null
-  if [ "$seconds" != 0 ]; then
-    command -v setsid >/dev/null && setsid=setsid
+  if [ "$egress_seconds" != 0 ]; then
+    command -v setsid >/dev/null && egress_setsid=setsid
     # The timer must hold no output stream: the caller reads until all copies are closed.
-    $setsid /bin/sh "$0" watch "$seconds" "$turns" $$ </dev/null >/dev/null 3>&- &
-    watch=$!
+    $egress_setsid /bin/sh "$0" watch "$egress_seconds" "$egress_turns" $$ </dev/null >/dev/null 3>&- &
+    egress_watch=$!
   fi
-  trap 'echo "$token: no room" >&3' EXIT
+  trap 'echo "$egress_token: no room" >&3' EXIT
   # In a subshell with the streams of its own: the shell's message about the end is dropped.
-  (exec "$@" 2>&3 3>&-)
+  has_program "$1" >&3 && (exec "$@" 2>&3 3>&-)
   status=$?
   trap - EXIT
   exec >/dev/null 3>&-
-  if [ -n "$why" ]; then
+  if [ -n "$egress_why" ]; then
     # A shell that cannot fork any more, for a sleep for example, exits at this point.
     trap 'kill -KILL -$$' EXIT
-    await_end $$ "$turns" "$watch"
+    await_end $$ "$egress_turns" "$egress_watch"
     trap - EXIT
-    status=$why
+    status=$egress_why
   fi
-  [ -n "$watch" ] && end_watch
+  [ -n "$egress_watch" ] && end_watch
   exit "$status"
 }
 
 # SIGKILL only: a shell that has just started could miss another signal. With a group its sleep is killed as well;
 # otherwise the sleep is searched for, while the stopped timer can start no other.
 end_watch() {
-  if [ -z "$setsid" ]; then
-    kill -STOP "$watch"
-    found() { [ "$parent" = "$watch" ] && kill -KILL "$1"; return 1; }
+  if [ -z "$egress_setsid" ]; then
+    kill -STOP "$egress_watch"
+    found() { [ "$parent" = "$egress_watch" ] && kill -KILL "$1"; return 1; }
     each_process
   fi
   # Both the group and the process, which may not have a group yet.
-  kill -KILL "-$watch" "$watch"
+  kill -KILL "-$egress_watch" "$egress_watch"
 }
 
 # Signals `run` and its group at the timeout. A sleep without fractions sleeps the next whole number of seconds.
@@ -112,13 +141,13 @@ end_group() {
 }
 
 terminal() {
-  token=$1
+  egress_token=$1
   # An engine sets the terminal's size only after the command has started, which may have read it by then.
   command -v stty >/dev/null && stty rows "$2" cols "$3" 2>/dev/null
   enter "$4"
   shift 4
-  # Not `exec`: the token has to stay in the arguments.
-  "$@"
+  # Not `exec` of this process: the token has to stay in its arguments.
+  has_program "$1" && (exec "$@")
   exit $?
 }
 
@@ -139,6 +168,6 @@ end() {
   exit "$status"
 }
 
-verb=$1
+egress_verb=$1
 shift
-"$verb" "$@"
+"$egress_verb" "$@"

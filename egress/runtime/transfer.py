@@ -17,6 +17,7 @@ from egress.runtime.errors import (
     ArchiveError,
     ExecTimeoutError,
     PathNotFoundError,
+    SandboxError,
     SandboxStateError,
     UnsupportedError,
 )
@@ -105,6 +106,9 @@ def _file_errors() -> Iterator[None]:
     """Report problems with temporary files on this machine."""
     try:
         yield
+    except SandboxError:
+        # A timeout is an `OSError`, too, and has nothing to do with these files.
+        raise
     except OSError as error:
         raise SandboxStateError(
             f"cannot store the archive on this machine: {reason_of(error)}", "free space for temporary files"

@@ -37,11 +37,16 @@ class AsyncStream(AsyncTwin[Stream]):
     """An output of a process; see `Stream`."""
 
     chunks = iterated(Stream.chunks)
+    byte_chunks = iterated(Stream.byte_chunks)
     lines = iterated(Stream.lines)
 
     @copy_docstring(Stream.read)
-    def read(self) -> bytes:
+    def read(self) -> str:
         return self._sync.read()
+
+    @copy_docstring(Stream.read_bytes)
+    def read_bytes(self) -> bytes:
+        return self._sync.read_bytes()
 
 
 class AsyncProcess(AsyncTwin[Process]):
@@ -199,7 +204,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
         temporary: Size | None = None,
         labels: Values = NO_VALUES,
         volumes: Volumes | None = None,
-        runtime: Runtime | None = None,
+        runtime: Runtime | str | None = None,
     ) -> Self:
         # Every argument by name: a new parameter of the blocking method cannot shift another one.
         made = await in_thread(
@@ -233,7 +238,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
         pids: int | None = None,
         size: Size | None = None,
         temporary: Size | None = None,
-        runtime: Runtime | None = None,
+        runtime: Runtime | str | None = None,
     ) -> None:
         await in_thread(
             Sandbox.prepare,
@@ -249,12 +254,12 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
 
     @classmethod
     @copy_docstring(Sandbox.connect)
-    async def connect(cls, name: str, *, runtime: Runtime | None = None) -> Self:
+    async def connect(cls, name: str, *, runtime: Runtime | str | None = None) -> Self:
         return cls(await in_thread(Sandbox.connect, name, runtime=runtime))
 
     @classmethod
     @copy_docstring(Sandbox.list)
-    async def list(cls, *, labels: Values = NO_VALUES, runtime: Runtime | None = None) -> list[Info]:
+    async def list(cls, *, labels: Values = NO_VALUES, runtime: Runtime | str | None = None) -> list[Info]:
         return await in_thread(Sandbox.list, labels=labels, runtime=runtime)
 
     # Each method is listed: type checkers and readers see the whole interface here.

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Final
 
+from egress.runtime.errors import SpecError, SpecTypeError
 from egress.runtime.protocol import Runtime
 
 
@@ -48,3 +49,43 @@ def _open_default() -> AbstractContextManager[Runtime]:
 
 
 DEFAULT_FLEET: Final = DefaultFleet(_open_default)
+
+_NAMED_FLEETS: Final[dict[str, DefaultFleet]] = {}
+_NAMING: Final = threading.Lock()
+
+
+def find_runtime(asked: Runtime | str | None) -> Runtime:
+    """Return the runtime of a call: the given one, the fleet of the named kind, or the default fleet.
+
+    Raises `SpecError` for a value that is neither, and the error of a failed opening.
+    """
+    if asked is None:
+        return DEFAULT_FLEET.get()
+    if isinstance(asked, str):
+        if not asked:
+            raise SpecError("runtime is empty", 'name a kind such as "docker" or "namespace", or omit it')
+        with _NAMING:
+            fleet = _NAMED_FLEETS.setdefault(asked, DefaultFleet(lambda: _open_named(asked)))
+        return fleet.get()
+    if not callable(getattr(asked, "spawn", None)):
+        raise SpecTypeError(
+            f"runtime is of type {type(asked).__name__}, which has no sandboxes",
+            'name a kind such as "docker" or "namespace", or omit it',
+        )
+    return asked
+
+
+def _open_named(kind: str) -> AbstractContextManager[Runtime]:
+    """The fleet that `egress up` serves, if its sandboxes are of this kind; else one of this process."""
+    from egress import environment  # noqa: PLC0415 - as below
+    from egress.fleet import open_fleet  # noqa: PLC0415 - it brings much with it
+    from egress.fleet.folders import SOCKET_NAME  # noqa: PLC0415 - as above
+    from egress.fleet.remote import connect_if_served  # noqa: PLC0415 - as above
+
+    # A runtime that is named to `open_fleet` always gets a fleet of its own.
+    served = connect_if_served(environment.runtime_dir(environment.read_environment()) / SOCKET_NAME)
+    if served is not None and served.about.kind == kind:
+        return served
+    if served is not None:
+        served.close()
+    return open_fleet(runtime=kind)

@@ -107,7 +107,7 @@ class Files:
             raise path_error(result.exit_code, path, self._place.name)
         if result.truncated:
             raise PathKindError(f"{str(path)!r} is larger than {most} bytes", "use copy_out")
-        return result.stdout
+        return result.stdout_bytes
 
     def read_text(self, path: Where, *, encoding: str = "utf-8") -> str:
         """Return the content of a text file.

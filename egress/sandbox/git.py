@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from egress.runtime.argument_types import check_text, check_whole_number
 from egress.runtime.errors import SpecError, UnsupportedError
 from egress.runtime.spec import Command, ExecResult
 from egress.sandbox.command_runner import CommandRunner
@@ -111,6 +112,7 @@ class Git:
 
 def _target(url: str, path: Where | None) -> str:
     """The folder to clone into. Raises `SpecError` for an invalid URL."""
+    check_text("url", url)
     plain = url.isprintable() and " " not in url and "\\" not in url
     # An unparsable URL is not quoted: it may hold a credential.
     parts = urlsplit(url) if plain else None
@@ -137,6 +139,7 @@ def _target(url: str, path: Where | None) -> str:
 def _branch(branch: str | None) -> tuple[str, ...]:
     if branch is None:
         return ()
+    check_text("branch", branch)
     if not _BRANCH_PATTERN.fullmatch(branch):
         raise SpecError("branch is not the name of a branch or a tag", "write it as git shows it")
     return ("--branch", branch)
@@ -145,14 +148,15 @@ def _branch(branch: str | None) -> tuple[str, ...]:
 def _depth(depth: int | None) -> tuple[str, ...]:
     if depth is None:
         return ()
-    if isinstance(depth, bool) or depth < 1:
+    check_whole_number("depth", depth)
+    if depth < 1:
         raise SpecError("depth is out of range", "use a number from 1")
     return ("--depth", str(depth))
 
 
 def _clone_error(result: ExecResult, name: str) -> Exception:
     """The cause of git's failure, in our own words: git's may hold the URL, and text of the server."""
-    said = result.stderr.decode("utf-8", "replace")
+    said = result.stderr
     if result.timed_out:
         return LateCommandError(
             f"the clone timed out after {result.duration:.0f}s",

@@ -13,18 +13,19 @@ from types import TracebackType
 from typing import BinaryIO, Final, Self
 
 from egress.fleet.lifetime import SandboxLifetime
-from egress.runtime.protocol import Output, Runtime
+from egress.runtime.protocol import Runtime
 from egress.runtime.spec import NO_VALUES, ExecResult, Info, Spec, State, Values, check_name
 from egress.sandbox import capabilities, options, unpacking
 from egress.sandbox.command_runner import CommandRunner
-from egress.sandbox.default_fleet import DEFAULT_FLEET
+from egress.sandbox.default_fleet import find_runtime
 from egress.sandbox.errors import checked
 from egress.sandbox.files import Files
 from egress.sandbox.git import Git
 from egress.sandbox.options import Input, Line, Size, Variables, Volumes
+from egress.sandbox.output_decoder import OutputCallback, decoded_output
 from egress.sandbox.paths import resolve
 from egress.sandbox.port_wait import await_port
-from egress.sandbox.process import MAX_KEPT_BYTES, OutputCallback, Process
+from egress.sandbox.process import MAX_KEPT_BYTES, Process
 from egress.sandbox.session import Session
 from egress.sandbox.terminal import Pty
 
@@ -81,7 +82,7 @@ class Sandbox:
         temporary: Size | None = None,
         labels: Values = NO_VALUES,
         volumes: Volumes | None = None,
-        runtime: Runtime | None = None,
+        runtime: Runtime | str | None = None,
     ) -> Self:
         """Create a sandbox and start it. In a fleet, the same call again returns the existing sandbox.
 
@@ -100,7 +101,8 @@ class Sandbox:
             temporary: the size of its /tmp when `size` is given, in MiB, or a string such as "512m".
             labels: for `list`.
             volumes: host folders that it sees, `{"/srv/data": "/data"}`; `"/data:rw"` is writable.
-            runtime: the runtime; by default `egress up` if it runs, else a fleet of this process alone.
+            runtime: "docker", "namespace", a runtime of the engine such as "runsc", or a `Runtime`; by
+                default `egress up` if it runs, else a fleet of this process alone.
 
         Raises `SpecError` and `UsageError` for invalid arguments, `SandboxDiffersError` if a sandbox of this
         name has other settings, and errors of the runtime.
@@ -108,7 +110,7 @@ class Sandbox:
         >>> Sandbox.create(name="builder", memory="2g", env={"CI": "1"})  # doctest: +SKIP
         <Sandbox 'builder'>
         """
-        home = runtime or DEFAULT_FLEET.get()
+        home = find_runtime(runtime)
         called = options.random_name() if name is None else name
         place = CommandRunner(home, called)
         # The caller's own ids, so that files in writable mounts keep their owner.
@@ -140,7 +142,7 @@ class Sandbox:
         pids: int | None = None,
         size: Size | None = None,
         temporary: Size | None = None,
-        runtime: Runtime | None = None,
+        runtime: Runtime | str | None = None,
     ) -> None:
         """Keep this many sandboxes ready for `create` with the same arguments; 0 ends it.
 
@@ -152,7 +154,7 @@ class Sandbox:
 
         >>> Sandbox.prepare(2, memory="1g")  # doctest: +SKIP
         """
-        home = runtime or DEFAULT_FLEET.get()
+        home = find_runtime(runtime)
         user, group = options.caller_ids()
         spec = Spec(
             name=_PLACEHOLDER_NAME,
@@ -164,25 +166,25 @@ class Sandbox:
         home.prepare(spec, count)
 
     @classmethod
-    def connect(cls, name: str, *, runtime: Runtime | None = None) -> Self:
+    def connect(cls, name: str, *, runtime: Runtime | str | None = None) -> Self:
         """Hold an existing sandbox. Raises `SandboxNotFoundError`.
 
         >>> Sandbox.connect("builder")  # doctest: +SKIP
         <Sandbox 'builder'>
         """
         check_name(name)
-        home = runtime or DEFAULT_FLEET.get()
+        home = find_runtime(runtime)
         home.info(name)
         return cls(home, name)
 
     @classmethod
-    def list(cls, *, labels: Values = NO_VALUES, runtime: Runtime | None = None) -> builtins.list[Info]:
+    def list(cls, *, labels: Values = NO_VALUES, runtime: Runtime | str | None = None) -> builtins.list[Info]:
         """Return the sandboxes with all of these labels, by name.
 
         >>> [each.name for each in Sandbox.list(labels={"team": "a"})]  # doctest: +SKIP
         ['builder']
         """
-        return [*(runtime or DEFAULT_FLEET.get()).list(labels)]
+        return [*find_runtime(runtime).list(labels)]
 
     # Lifecycle
 
@@ -239,7 +241,7 @@ class Sandbox:
 
     # Commands
 
-    def exec(
+    def exec(  # noqa: PLR0913 - each parameter is a setting of the command
         self,
         command: Line,
         *,
@@ -248,18 +250,20 @@ class Sandbox:
         timeout: float | None = None,
         input: Input | None = None,  # noqa: A002 - the name that `subprocess` uses
         check: bool = False,
+        text: bool = True,
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
     ) -> ExecResult:
         r"""Run a command to its end. Any status is a result, unless `check` is set.
 
         Args:
-            command: a string runs in a shell; a list runs directly, without one.
+            command: a string runs in bash, or in sh where the image has no bash; a list runs directly.
             cwd: an absolute path; by default the workspace.
             env: variables in addition to the sandbox's; a value of None copies the caller's own variable.
             timeout: seconds until it is ended; the status is then 124.
             input: a string, bytes or a file; empty by default.
             check: raise `FailedCommandError` for a status other than 0, `LateCommandError` for a timeout.
+            text: whether the callbacks get strings; bytes otherwise.
             on_stdout: gets each piece of output as it arrives, in another thread.
             on_stderr: the same for standard error.
 
@@ -269,7 +273,8 @@ class Sandbox:
         '4\n'
         """
         made = options.command(command, cwd=cwd, env=self._variables(env), timeout=timeout, source=input)
-        result = self._place.run(made, Output(on_stdout, on_stderr))
+        with decoded_output(on_stdout, on_stderr, text=text) as output:
+            result = self._place.run(made, output)
         return checked(result) if check else result
 
     def spawn(
@@ -279,6 +284,7 @@ class Sandbox:
         cwd: str | None = None,
         env: Variables | None = None,
         timeout: float | None = None,
+        text: bool = True,
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
         keep: int = MAX_KEPT_BYTES,
@@ -290,12 +296,14 @@ class Sandbox:
         >>> server = sandbox.spawn(["python3", "-m", "http.server", "8000"])  # doctest: +SKIP
         """
         made = options.command(command, cwd=cwd, env=self._variables(env), timeout=timeout)
-        return Process(self._place, made, on_stdout=on_stdout, on_stderr=on_stderr, keep=keep)
+        return Process(self._place, made, text=text, on_stdout=on_stdout, on_stderr=on_stderr, keep=keep)
 
     def session(
-        self, *, shell: str = "/bin/sh", cwd: str | None = None, env: Variables | None = None
+        self, *, shell: str | None = None, cwd: str | None = None, env: Variables | None = None
     ) -> Session:
         """Start a shell that keeps its folder, variables and state between commands.
+
+        `shell` is its path; by default bash, or sh where the image has no bash.
 
         >>> session = sandbox.session(cwd="/workspace")  # doctest: +SKIP
         """
@@ -334,7 +342,7 @@ class Sandbox:
         capabilities.require_previews(self._place.runtime).unexpose(self.name, port)
 
     def wait_for_port(self, port: int, timeout: float | None = None) -> None:
-        """Wait until a program in it listens on a TCP port. Raises `TimeoutError`.
+        """Wait until a program in it listens on a TCP port. Raises `SandboxTimeoutError`.
 
         >>> sandbox.wait_for_port(8000, timeout=10)  # doctest: +SKIP
         """

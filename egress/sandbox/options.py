@@ -10,11 +10,14 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from io import TextIOBase
+from math import isfinite
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
+from egress.runtime.argument_types import check_text, check_type
 from egress.runtime.environ import RequestedVariable, SandboxKind, build_environment
-from egress.runtime.errors import SpecError
+from egress.runtime.errors import SpecError, SpecTypeError
 from egress.runtime.spec import NO_VALUES, Command, Mount, SandboxLimits, Values
 from egress.scrub import Needles
 
@@ -31,6 +34,9 @@ Size = float | str
 
 _SIZE_PATTERN: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt])(?:i?b)?", re.IGNORECASE)
 _MIB_PER_UNIT: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+# Most people write for bash. The line is an argument of this script, and never a part of its text.
+_SHELL_SCRIPT: Final = 'command -v bash >/dev/null 2>&1 && exec bash -c "$1" bash; exec /bin/sh -c "$1" sh'
+_SIZE_FORM: Final = "a number of MiB, or a string such as 512m or 2g"
 _NO_NEEDLES: Final = Needles({})
 DEFAULT_USER_ID: Final = 1000
 """The user of a sandbox whose creator is root: never root itself."""
@@ -48,13 +54,40 @@ def caller_ids() -> tuple[int, int]:
 
 
 def command_words(line: Line) -> tuple[str, ...]:
-    """Return the words to run: a string runs in a shell, a list runs directly."""
-    return ("/bin/sh", "-c", line) if isinstance(line, str) else tuple(line)
+    """Return the words to run: a string runs in a shell, a list runs directly. Raises `SpecTypeError`."""
+    if isinstance(line, str):
+        return ("/bin/sh", "-c", _SHELL_SCRIPT, "sh", line)
+    if not _is_list_of_text(line):
+        raise SpecTypeError(
+            "command is neither a string nor a list of strings",
+            'write "make test" for a shell, or ["make", "test"] to run a program without one',
+        )
+    return tuple(line)
+
+
+def as_bytes(what: str, data: object) -> bytes:
+    """Return text or bytes as bytes. Raises `SpecTypeError`."""
+    if isinstance(data, str):
+        return data.encode()
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise SpecTypeError(f"{what} is neither text nor bytes", "pass a string, bytes or a file opened with rb")
 
 
 def as_input(source: Input | None) -> bytes | BinaryIO | None:
-    """Return input in the form that a command takes."""
-    return source.encode() if isinstance(source, str) else source
+    """Return input in the form that a command takes. Raises `SpecTypeError`."""
+    if source is None or _is_binary_file(source):
+        return cast("BinaryIO | None", source)
+    return as_bytes("input", source)
+
+
+def _is_list_of_text(value: object) -> bool:
+    # Bytes are a sequence too, of numbers.
+    return isinstance(value, Sequence) and all(isinstance(each, str) for each in value)
+
+
+def _is_binary_file(value: object) -> bool:
+    return callable(getattr(value, "read", None)) and not isinstance(value, TextIOBase)
 
 
 def variables(asked: Variables | None, caller: Callable[[], Values]) -> Values:
@@ -62,6 +95,13 @@ def variables(asked: Variables | None, caller: Callable[[], Values]) -> Values:
 
     Raises `UsageError`, which names variables and never values.
     """
+    if asked is None:
+        return NO_VALUES
+    check_type("env", asked, Mapping, 'a mapping such as {"NAME": "value"}')
+    for name, value in asked.items():
+        check_text("env: a name", name)
+        if value is not None:
+            check_text("env: a value", value)
     if not asked:
         return NO_VALUES
     own = caller() if None in asked.values() else {}
@@ -74,9 +114,11 @@ def variables(asked: Variables | None, caller: Callable[[], Values]) -> Values:
 
 def mib(what: str, size: Size) -> int:
     """Return a size in MiB; a number is already one. Raises `SpecError`."""
-    if isinstance(size, bool):
-        raise _size_error(what)
+    check_type(what, size, (str, int, float), f"a size: {_SIZE_FORM}")
     if not isinstance(size, str):
+        # A NaN and the infinities have no integer.
+        if not isfinite(size):
+            raise _size_error(what)
         return int(size)
     found = _SIZE_PATTERN.fullmatch(size.strip())
     if found is None:
@@ -85,7 +127,7 @@ def mib(what: str, size: Size) -> int:
 
 
 def _size_error(what: str) -> SpecError:
-    return SpecError(f"{what} is not a size", "use a number of MiB, or a string such as 512m or 2g")
+    return SpecError(f"{what} is not a size", f"use {_SIZE_FORM}")
 
 
 def limits(
@@ -112,8 +154,13 @@ def mounts(volumes: Volumes | None) -> tuple[Mount, ...]:
     """Return the mounts; read-only unless marked otherwise. Raises `SpecError`."""
     if volumes is None:
         return ()
+    check_type("volumes", volumes, (Mapping, Iterable), 'a mapping such as {"/srv/data": "/data"}')
+    # A string is iterable too; `Spec` refuses its characters, which are no mounts.
     if not isinstance(volumes, Mapping):
         return tuple(volumes)
+    for source, target in volumes.items():
+        check_type("volumes: a folder of this machine", source, (str, Path), "a string or a Path")
+        check_text("volumes: a path in the sandbox", target)
     return tuple(_mount(Path(source), target) for source, target in volumes.items())
 
 

@@ -10,9 +10,10 @@ Paths are passed as arguments of a command. None becomes part of a shell's text.
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import BinaryIO, Final
 
+from egress.runtime.argument_types import check_type
 from egress.runtime.errors import (
     ExecTimeoutError,
     PathNotFoundError,
@@ -55,7 +56,7 @@ def run_verb(
     )
     if result.exit_code:
         raise path_error(result.exit_code, path, place.name)
-    return result.stdout
+    return result.stdout_bytes
 
 
 def run_on_path(place: CommandRunner, path: Where, command: Command) -> ExecResult:
@@ -91,6 +92,7 @@ def path_command(verb: str, path: Where, *more: str) -> tuple[str, ...]:
 
 def split_root(path: Where) -> tuple[str, str]:
     """Return the root below which a path has to end (empty for the workspace), and the path."""
+    check_type("path", path, (str, PurePath), "a string or a path")
     text = str(path)
     if not text or "\0" in text:
         raise SpecError("path is empty or holds a NUL", "name a file or a folder")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from egress.runtime.errors import PortClosedError
+from egress.runtime.errors import PortClosedError, SandboxTimeoutError
 from egress.runtime.spec import check_ports
 from egress.sandbox.cancellation import cancelled_by
 from egress.sandbox.command_runner import CommandRunner
@@ -19,7 +19,7 @@ _POLL_INTERVALS: Final = (0.02, 0.5)
 def await_port(
     place: CommandRunner, port: int, timeout: float | None, has_ended: Callable[[], bool] = lambda: False
 ) -> None:
-    """Wait for a listener on a TCP port. Raises `TimeoutError`, or `LogEndedError` if `has_ended`."""
+    """Wait for a listener on a TCP port. Raises `SandboxTimeoutError`, or `LogEndedError` if `has_ended`."""
     check_ports((port,))
     # Polled with growing pauses: a kernel reports no event for a new listener.
     end = None if timeout is None else time.monotonic() + timeout
@@ -30,8 +30,10 @@ def await_port(
             if has_ended():
                 raise LogEndedError(f"the process ended without listening on port {port}", "see its logs()")
             # Ends early rather than late: another pause would pass the deadline.
-            if end is not None and time.monotonic() + interval > end:
-                raise TimeoutError
+            if timeout is not None and end is not None and time.monotonic() + interval > end:
+                raise SandboxTimeoutError(
+                    f"no program listens on port {port} within {timeout:g}s", "wait longer, or see its logs()"
+                )
             if given_up.wait(interval):
                 return
             interval = min(interval * 2, max_interval)

@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from egress.runtime.errors import SpecError, UnsupportedError
+from egress.runtime.argument_types import check_whole_number
+from egress.runtime.errors import SandboxTimeoutError, SpecError, UnsupportedError
 from egress.runtime.protocol import Output
 from egress.runtime.protocol import RuntimeProcess as Running
 from egress.runtime.spec import MIB, Command, ExecResult
@@ -22,10 +23,11 @@ from egress.runtime.supervisor import with_proc
 from egress.sandbox.cancellation import CancellableEvent
 from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.errors import LogEndedError, checked
+from egress.sandbox.options import as_bytes
+from egress.sandbox.output_decoder import OutputCallback, OutputDecoder
 from egress.sandbox.port_wait import await_port
 from egress.sandbox.ring_buffer import RingBuffer
 
-OutputCallback = Callable[[bytes], object]
 COMMAND_VARIABLE: Final = "EGRESS_COMMAND"
 """The variable that marks the processes of a command."""
 MAX_KEPT_BYTES: Final = 8 * MIB
@@ -48,11 +50,21 @@ class Stream:
     def __repr__(self) -> str:
         return f"<Stream {self._name}>"
 
-    def chunks(self) -> Iterator[bytes]:
-        """Return its bytes as they arrive, from the oldest kept ones on, until the process ends.
+    def chunks(self) -> Iterator[str]:
+        """Return its text as it arrives, from the oldest output that is kept on, until the process ends.
 
-        If you read too slowly, `OutputLostError` is raised.
+        A character that is cut between two pieces comes with the second piece; bytes that are not UTF-8 are
+        replaced by U+FFFD. If you read too slowly, `OutputLostError` is raised.
         """
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for piece in self._ring.pieces():
+            if text := decoder.decode(piece):
+                yield text
+        if rest := decoder.decode(b"", final=True):
+            yield rest
+
+    def byte_chunks(self) -> Iterator[bytes]:
+        """Return its bytes as they arrive; see `chunks`."""
         return self._ring.pieces()
 
     def lines(self) -> Iterator[str]:
@@ -62,8 +74,12 @@ class Stream:
         """
         return split_lines(self._ring.pieces())
 
-    def read(self) -> bytes:
-        """Return the bytes kept at this moment."""
+    def read(self) -> str:
+        """Return the text that is kept at this moment."""
+        return self._ring.data().decode("utf-8", "replace")
+
+    def read_bytes(self) -> bytes:
+        """Return the bytes that are kept at this moment."""
         return self._ring.data()
 
 
@@ -79,11 +95,13 @@ class Process:
         place: CommandRunner,
         command: Command,
         *,
+        text: bool = True,
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
         keep: int = MAX_KEPT_BYTES,
     ) -> None:
         """Start the command. Raises the error of a failed start."""
+        check_whole_number("keep", keep)
         self._place = place
         self._token = secrets.token_hex(12)
         self._argv = command.argv
@@ -101,8 +119,13 @@ class Process:
             most_output=keep,
         )
         # Every piece goes to a stream's own ring, to the common one for logs(), and to the callback.
+        self._decoders = (
+            OutputDecoder("on_stdout", on_stdout, text=text),
+            OutputDecoder("on_stderr", on_stderr, text=text),
+        )
+        out, err = self._decoders
         output = Output(
-            self._output_callback(self.stdout, on_stdout), self._output_callback(self.stderr, on_stderr)
+            self._output_callback(self.stdout, out.sink), self._output_callback(self.stderr, err.sink)
         )
         self._running: Running = place.begin(marked, output)
         self._settled = CancellableEvent()
@@ -126,7 +149,7 @@ class Process:
 
     def write(self, data: str | bytes) -> None:
         """Send input; returns when it was taken. Ignored after the process has ended."""
-        self._running.write(data.encode() if isinstance(data, str) else data)
+        self._running.write(as_bytes("data", data))
 
     def close_stdin(self) -> None:
         """Close the input."""
@@ -137,13 +160,13 @@ class Process:
         return self._came.exit_code if isinstance(self._came, ExecResult) else None
 
     def wait(self, timeout: float | None = None, *, check: bool = False) -> ExecResult:
-        """Return the result. Raises `TimeoutError` after `timeout` seconds.
+        """Return the result. Raises `SandboxTimeoutError` after `timeout` seconds.
 
         With `check`, a status other than 0 raises `FailedCommandError`. Raises `SandboxDiedError` if the
         sandbox ended meanwhile.
         """
         if not self._settled.wait(timeout):
-            raise TimeoutError
+            raise _late("the process has not ended")
         return self._result(check=check)
 
     def kill(self, signal: str | int | None = None, *, grace: float = 2.0) -> None:
@@ -166,7 +189,7 @@ class Process:
     def wait_for_log(self, pattern: str | re.Pattern[str], timeout: float | None = None) -> re.Match[str]:
         """Wait until a line of its output matches; returns the match.
 
-        Raises `TimeoutError`, or `LogEndedError` if it ends without such a line.
+        Raises `SandboxTimeoutError`, or `LogEndedError` if it ends without such a line.
         """
         wanted = re.compile(pattern)
         end = None if timeout is None else time.monotonic() + timeout
@@ -181,13 +204,15 @@ class Process:
     def wait_for_port(self, port: int, timeout: float | None = None) -> None:
         """Wait until a program in the sandbox listens on a TCP port.
 
-        Raises `TimeoutError`, or `LogEndedError` if the process ends before that.
+        Raises `SandboxTimeoutError`, or `LogEndedError` if the process ends before that.
         """
         await_port(self._place, port, timeout, self._settled.is_set)
 
     # Internals
 
-    def _output_callback(self, stream: Stream, callback: OutputCallback | None) -> OutputCallback:
+    def _output_callback(
+        self, stream: Stream, callback: Callable[[bytes], object] | None
+    ) -> Callable[[bytes], object]:
         def tell(piece: bytes) -> None:
             stream._ring.add(piece)  # noqa: SLF001 - both belong together
             self._both.add(piece)
@@ -198,7 +223,11 @@ class Process:
 
     def _await(self) -> None:
         try:
-            self._came = self._running.wait()
+            came = self._running.wait()
+            # Inside the `try`: a callback may raise, and whoever waits has to learn it.
+            for decoder in self._decoders:
+                decoder.close()
+            self._came = came
         except BaseException as error:  # noqa: BLE001 - raised again in the threads that wait
             self._came = error
         # The result comes before the end of the outputs: a reader at their end can ask for the status.
@@ -210,7 +239,7 @@ class Process:
         if isinstance(self._came, BaseException):
             raise self._came
         if self._came is None:
-            raise TimeoutError
+            raise _late("the process has not ended")
         return checked(self._came) if check else self._came
 
     def _state(self) -> str:
@@ -220,18 +249,18 @@ class Process:
         return "lost" if status is None else f"ended with {status}"
 
     def _until(self, end: float | None) -> Iterator[bytes]:
-        """Both outputs as they arrive. Raises `TimeoutError` at the given time."""
+        """Both outputs as they arrive. Raises `SandboxTimeoutError` at the given time."""
         at = self._both.dropped
         while True:
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
-                raise TimeoutError
+                raise _late("no line of its output matched")
             # Both outputs: a program may write its prompt to either.
             piece = self._both.read_after(at, left)
             if piece is None:
                 return
             if not piece:
-                raise TimeoutError
+                raise _late("no line of its output matched")
             at += len(piece)
             yield piece
 
@@ -241,6 +270,10 @@ class Process:
         status = self._place.run(Command(argv=words, cwd="/")).exit_code
         if status not in (0, _NO_PROCESS_STATUS):
             raise UnsupportedError("cannot send the signal", "the image needs a POSIX shell, grep and /proc")
+
+
+def _late(what: str) -> SandboxTimeoutError:
+    return SandboxTimeoutError(f"{what} within the given time", "wait longer, or see its logs()")
 
 
 def _signal_name(signal: str | int) -> str:

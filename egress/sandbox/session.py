@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from egress.runtime.argument_types import check_text
 from egress.runtime.command_result import CapturedStream
 from egress.runtime.errors import SandboxError, SpecError
 from egress.runtime.protocol import Output
@@ -30,9 +31,10 @@ from egress.runtime.supervisor import with_proc
 from egress.sandbox.cancellation import cancelled_by
 from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.errors import SessionClosedError, checked
-from egress.sandbox.process import OutputCallback
+from egress.sandbox.output_decoder import OutputCallback, decoded_output
 
 _LOOP_SCRIPT: Final = Path(__file__).with_name("session.sh").read_text(encoding="utf-8")
+_ANY_SHELL_SCRIPT: Final = 'command -v bash >/dev/null 2>&1 && exec bash -c "$@"; exec /bin/sh -c "$@"'
 _END_SCRIPT: Final = with_proc(Path(__file__).with_name("session_end.sh"))
 _END_TICKS_PER_SECOND: Final = 20
 """The end script polls this often."""
@@ -66,7 +68,12 @@ class Session:
     """
 
     def __init__(
-        self, place: CommandRunner, *, shell: str = "/bin/sh", cwd: str | None = None, env: Values = NO_VALUES
+        self,
+        place: CommandRunner,
+        *,
+        shell: str | None = None,
+        cwd: str | None = None,
+        env: Values = NO_VALUES,
     ) -> None:
         self._place = place
         self._shell = shell
@@ -94,6 +101,7 @@ class Session:
         *,
         timeout: float | None = None,
         check: bool = False,
+        text: bool = True,
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
     ) -> SessionResult:
@@ -105,13 +113,15 @@ class Session:
         >>> session.exec("cd /tmp; pwd").text  # doctest: +SKIP
         '/tmp\n'
         """
+        check_text("line", line)
         if "\0" in line:
             raise SpecError("the line holds a NUL", "remove it: shells cannot read NUL")
         with self._turn:
             shell = self._ready()
-            result = shell.run(line, timeout, Output(on_stdout, on_stderr))
-            if not result.state_kept:
-                self._process = None
+            with decoded_output(on_stdout, on_stderr, text=text) as output:
+                result = shell.run(line, timeout, output)
+                if not result.state_kept:
+                    self._process = None
         if check:
             checked(result)
         return result
@@ -134,7 +144,9 @@ class Session:
 class _Shell:
     """A shell, from its start to its end."""
 
-    def __init__(self, place: CommandRunner, shell: str, cwd: str | None, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, place: CommandRunner, shell: str | None, cwd: str | None, env: Mapping[str, str]
+    ) -> None:
         self._place = place
         self._changed = threading.Condition()
         self._ended = False
@@ -148,7 +160,9 @@ class _Shell:
         # The first marker tells the shell's process id, which the end script needs.
         first = secrets.token_hex(16)
         self._greeting = MarkerSplitter(first.encode(), self._after_greeting, self._greeted)
-        command = Command(argv=(shell, "-c", _LOOP_SCRIPT, "session", first), cwd=cwd, env=env, most_output=0)
+        loop = (_LOOP_SCRIPT, "session", first)
+        argv = ("/bin/sh", "-c", _ANY_SHELL_SCRIPT, "sh", *loop) if shell is None else (shell, "-c", *loop)
+        command = Command(argv=argv, cwd=cwd, env=env, most_output=0)
         self._running: Running = place.begin(command, Output(self._out, self._err))
         threading.Thread(target=self._await, name=f"egress-{place.name}-session", daemon=True).start()
 
@@ -218,8 +232,8 @@ class _Shell:
         status = call.status if call.is_over else self._status
         return SessionResult(
             exit_code=TIMED_OUT_STATUS if timed_out else status,
-            stdout=call.stdout.data(),
-            stderr=call.stderr.data(),
+            stdout_bytes=call.stdout.data(),
+            stderr_bytes=call.stderr.data(),
             duration=duration,
             timed_out=timed_out,
             truncated=call.stdout.truncated or call.stderr.truncated,

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self
 
+from egress.runtime.errors import SandboxTimeoutError
 from egress.runtime.protocol import Output
 from egress.runtime.protocol import RuntimeProcess as Running
 from egress.runtime.spec import MIB, Command, Terminal, Values
 from egress.sandbox.cancellation import CancellableEvent
 from egress.sandbox.command_runner import CommandRunner
-from egress.sandbox.options import Line, command_words
+from egress.sandbox.options import Line, as_bytes, command_words
 from egress.sandbox.ring_buffer import RingBuffer
 
 TERMINAL_TYPE: Final = "xterm-256color"
@@ -66,7 +67,7 @@ class Pty:
 
         >>> terminal.write("ls\n")  # doctest: +SKIP
         """
-        self._running.write(data.encode() if isinstance(data, str) else data)
+        self._running.write(as_bytes("data", data))
 
     def read(self) -> Iterator[bytes]:
         """Return the terminal's output as it arrives, until the program ends.
@@ -85,17 +86,17 @@ class Pty:
         self.cols, self.rows = cols, rows
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit status of the program. Raises `TimeoutError` after `timeout` seconds.
+        """Return the exit status of the program. Raises `SandboxTimeoutError` after `timeout` seconds.
 
         >>> terminal.wait()  # doctest: +SKIP
         0
         """
         if not self._settled.wait(timeout):
-            raise TimeoutError
+            raise _late()
         if isinstance(self._came, int):
             return self._came
         # Settled without a status: the wait for the command has failed, with this error.
-        raise self._came or TimeoutError
+        raise self._came or _late()
 
     def close(self) -> None:
         """Hang up: the program and its processes end. Does nothing after the end.
@@ -112,3 +113,7 @@ class Pty:
             self._came = error
         self._settled.set()
         self._ring.close()
+
+
+def _late() -> SandboxTimeoutError:
+    return SandboxTimeoutError("the program has not ended within the given time", "wait longer, or close it")

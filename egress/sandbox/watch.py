@@ -72,7 +72,7 @@ def compare_listings(before: Listing, now: Listing, asked: str) -> Iterator[Chan
 def _read_listings(process: Process, mark: bytes) -> Iterator[Listing]:
     end = mark + b"end\n"
     held = bytearray()
-    for piece in process.stdout.chunks():
+    for piece in process.stdout.byte_chunks():
         # The end marker may be split over two pieces, so the search starts a little before the new bytes.
         begin = max(0, len(held) - len(end))
         held += piece

@@ -46,7 +46,7 @@ def test_every_example_runs(runtime: LocalRuntime) -> None:
         assert callable(main)
         asyncio.run(main())
     said = shown.getvalue()
-    for expected in ("1 hello\n", "SHOUT", "b'now\\n'", "8000\n", "hello\n0 ", "/project\n", "True True\n"):
+    for expected in ("1 hello\n", "SHOUT\nnow\n", "8000\n", "hello\n0 ", "/project\n", "True True\n"):
         assert expected in said
     for expected in ("remember ['today.txt'] True", "path='notes/new.txt'", "xterm-256color", "one\ntwo\n"):
         assert expected in said

@@ -128,7 +128,7 @@ def test_no_command_is_run_with_a_secret(fleet: Fleet) -> None:
         with pytest.raises(UsageError) as caught:
             begin("one", told)
         refused(caught.value, "KEY")
-    assert b"KEY=other" in fleet.exec("one", Command(argv=("env",), env={"KEY": "other"})).stdout
+    assert b"KEY=other" in fleet.exec("one", Command(argv=("env",), env={"KEY": "other"})).stdout_bytes
 
 
 def test_nobody_behind_the_socket_can_either(fleet: Fleet) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
@@ -38,6 +39,9 @@ from egress.runtime.mounts import check_mounts
 from egress.runtime.protocol import Runtime
 from egress.runtime.proxy_client import ControlProxyClient
 from egress.runtime.spec import Command, Mount, Spec
+from egress.sandbox import default_fleet
+from egress.sandbox.default_fleet import DefaultFleet
+from egress.sandbox.handle import Sandbox
 from tests.cli.command import environment, put
 from tests.fleet.memory_fleet import MemoryFleet, short_folder, spec
 from tests.fleet.test_die_with_parent import is_alive
@@ -79,7 +83,10 @@ def test_a_proxy_is_started_for_this_process_alone(rules: Path, folder: Path, tm
     with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as fleet:
         fleet.create(spec())
         fleet.start("one")
-        assert b"BEGIN CERTIFICATE" in fleet.exec("one", Command(argv=("cat", "/etc/egress/ca.pem"))).stdout
+        assert (
+            b"BEGIN CERTIFICATE"
+            in fleet.exec("one", Command(argv=("cat", "/etc/egress/ca.pem"))).stdout_bytes
+        )
         assert fleet.about.runtime_dir is not None
         with pytest.raises(SandboxExistsError):
             ControlProxyClient(fleet.about.runtime_dir).admit("one")
@@ -295,7 +302,7 @@ with open_fleet(rules=[Path(sys.argv[1])], runtime="docker", runtime_dir=Path(sy
 def _hello(fleet: SandboxFleet, image: str) -> bytes:
     fleet.create(Spec(name="one", image=image))
     fleet.start("one")
-    return fleet.exec("one", Command(argv=("echo", "hello"))).stdout
+    return fleet.exec("one", Command(argv=("echo", "hello"))).stdout_bytes
 
 
 def test_containers_run_behind_it_and_over_the_socket(
@@ -308,13 +315,57 @@ def test_containers_run_behind_it_and_over_the_socket(
         service = RpcServer(fleet, folder)
         with open_fleet(runtime_dir=folder) as remote:
             assert isinstance(remote, RemoteRuntime)
-            assert remote.exec("one", Command(argv=("cat",), input=b"x" * 300_000)).stdout == b"x" * 300_000
+            assert (
+                remote.exec("one", Command(argv=("cat",), input=b"x" * 300_000)).stdout_bytes
+                == b"x" * 300_000
+            )
             process = remote.spawn("one", Command(argv=("cat",)))
             process.write(b"typed")
             process.close_input()
-            assert process.wait(30).stdout == b"typed"
+            assert process.wait(30).stdout_bytes == b"typed"
             assert remote.exec("one", Command(argv=("sleep", "60"), timeout=0.2)).timed_out
         service.close()
+
+
+def test_a_kind_that_is_served_is_used_and_another_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = FakeRuntime()
+    asked: list[str] = []
+
+    def opened(*, runtime: str) -> AbstractContextManager[Runtime]:
+        asked.append(runtime)
+        return nullcontext(own)
+
+    monkeypatch.setattr("egress.fleet.open_fleet", opened)
+    memory = MemoryFleet()
+    with short_folder() as folder:
+        monkeypatch.setenv("EGRESS_RUNTIME_DIR", str(folder))
+        service = RpcServer(memory.fleet, folder)
+        with default_fleet._open_named("fake") as found:
+            assert isinstance(found, RemoteRuntime)
+        assert asked == []
+        with default_fleet._open_named("docker") as found:
+            assert found is own
+        service.close()
+        with default_fleet._open_named("fake") as found:
+            assert found is own
+    assert asked == ["docker", "fake"]
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_sandbox_of_a_named_kind_has_a_fleet_of_that_kind(
+    image: str, rules: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EGRESS_RULES", str(rules))
+    monkeypatch.setenv("EGRESS_RUNTIME_DIR", str(folder))
+    monkeypatch.setattr(default_fleet, "_NAMED_FLEETS", named := dict[str, DefaultFleet]())
+    try:
+        with Sandbox.create(image=image, runtime="docker") as box:
+            assert box.exec(["echo", "hello"]).stdout == "hello\n"
+            assert [info.name for info in Sandbox.list(runtime="docker")] == [box.name]
+        assert list(named) == ["docker"]
+    finally:
+        for fleet in named.values():
+            fleet.close()
 
 
 def test_what_was_killed_is_cleared_away_by_the_next(
@@ -371,8 +422,8 @@ def test_a_sandbox_does_not_reach_the_listener_of_previews(
         for host in ("127.0.0.1", urlsplit(url).hostname):
             script = f'exec curl -s -m 10 --noproxy "" --proxy "$HTTP_PROXY" http://{host}:{port}/'
             result = fleet.exec("one", Command(argv=("/bin/sh", "-c", script)))
-            assert b"with its token" not in result.stdout
-            assert b'"code": "host.' in result.stdout
+            assert b"with its token" not in result.stdout_bytes
+            assert b'"code": "host.' in result.stdout_bytes
         with asked(url.partition("?")[0]) as answer:
             assert b"with its token" in answer.read()
 
@@ -412,7 +463,9 @@ def test_one_that_sends_a_canary_that_stops_it_is_stopped(
         fleet.remove("one")
         fleet.create(Spec(name="one", image="host"))
         fleet.start("one")
-        assert fleet.exec("one", Command(argv=("cat", "/home/sandbox/.trap"))).stdout.startswith(b"AKIA")
+        assert fleet.exec("one", Command(argv=("cat", "/home/sandbox/.trap"))).stdout_bytes.startswith(
+            b"AKIA"
+        )
 
 
 def _known(folder: Path) -> str:

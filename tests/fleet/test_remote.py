@@ -136,7 +136,7 @@ def test_large_output_comes_whole_on_both_streams(remote: RemoteRuntime) -> None
     remote.start("one")
     told: list[int] = []
     result = remote.exec("one", Command(argv=("shout",)), Output(stderr=lambda data: told.append(len(data))))
-    assert (len(result.stdout), len(result.stderr), sum(told)) == (500_000, 500_000, 500_000)
+    assert (len(result.stdout_bytes), len(result.stderr_bytes), sum(told)) == (500_000, 500_000, 500_000)
     assert not result.truncated
 
 
@@ -147,7 +147,7 @@ def test_input_is_taken_piece_by_piece(remote: RemoteRuntime) -> None:
     for _ in range(10):
         process.write(b"z" * 100_000)
     process.close_input()
-    assert process.wait(30).stdout == b"z" * 1_000_000
+    assert process.wait(30).stdout_bytes == b"z" * 1_000_000
 
 
 def test_input_that_fails_is_what_there_was(remote: RemoteRuntime) -> None:
@@ -166,7 +166,7 @@ def test_input_that_fails_is_what_there_was(remote: RemoteRuntime) -> None:
     remote.create(spec())
     remote.start("one")
     given: io.RawIOBase = Broken()
-    assert remote.exec("one", Command(argv=("cat",), input=given)).stdout == b"onetwo"  # type: ignore[arg-type]
+    assert remote.exec("one", Command(argv=("cat",), input=given)).stdout_bytes == b"onetwo"  # type: ignore[arg-type]
 
 
 def test_a_large_archive_goes_and_comes(remote: RemoteRuntime) -> None:

@@ -11,7 +11,7 @@ from egress.fleet.errors import FleetProtocolError, FleetUnavailableError
 from egress.fleet.remote_process import RemoteProcess
 from egress.fleet.rpc_channel import RpcChannel
 from egress.fleet.rpc_frames import RPC_VERSION, FrameKind, RpcFrame, make_head
-from egress.runtime.errors import PathNotFoundError
+from egress.runtime.errors import PathNotFoundError, SandboxTimeoutError
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command
 
@@ -35,7 +35,7 @@ def test_it_settles_with_what_was_told() -> None:
         process = begun(link, there)
         there.send(RpcFrame(FrameKind.OUTPUT, b"o"), RpcFrame(FrameKind.ERRORS, b"e"), ENDED)
         result = process.wait(20)
-    assert (result.stdout, result.stderr, result.duration) == (b"o", b"e", 0.5)
+    assert (result.stdout_bytes, result.stderr_bytes, result.duration) == (b"o", b"e", 0.5)
 
 
 def test_it_does_not_begin_where_the_other_side_says_so() -> None:
@@ -80,13 +80,25 @@ def test_what_no_fleet_says_is_an_error_for_whoever_waits() -> None:
             process.wait(20)
 
 
+@pytest.mark.parametrize("code", ["exec.timeout", "sandbox.timeout"])
+def test_a_timeout_over_there_is_no_lost_connection(code: str) -> None:
+    """A timeout is an `OSError`, as a lost connection is."""
+    link, there = pair()
+    with there:
+        process = begun(link, there)
+        there.send(make_head(error={"code": code, "message": "m", "hint": "h"}))
+        with pytest.raises(SandboxTimeoutError, match="m") as caught:
+            process.wait(20)
+    assert caught.value.code == code
+
+
 def test_a_failure_of_whoever_is_told_reaches_whoever_waits() -> None:
     def fail(_: bytes) -> None:
-        raise ValueError("mine")
+        raise BrokenPipeError("mine")
 
     link, there = pair()
     with there:
         process = begun(link, there, stdout=fail)
         there.send(RpcFrame(FrameKind.OUTPUT, b"o"))
-        with pytest.raises(ValueError, match="mine"):
+        with pytest.raises(BrokenPipeError, match="mine"):
             process.wait(20)

@@ -39,14 +39,15 @@ class Walled:
         room = house.room("one")
         house.runtime.stop("one")
         house.runtime.start("one")
-        assert room.get("/x").check().stdout == b"hello from outside\n"
+        assert room.get("/x").check().stdout_bytes == b"hello from outside\n"
 
     def test_nothing_but_its_folder_can_be_written_where_it_is_read_only(
         self, house: SandboxLab[Any], bench: RuntimeBench
     ) -> None:
         room = house.room("one", read_only=True)
         assert (
-            room.sh("echo x > /workspace/a && echo x > /tmp/a && cat /workspace/a /tmp/a").stdout == b"x\nx\n"
+            room.sh("echo x > /workspace/a && echo x > /tmp/a && cat /workspace/a /tmp/a").stdout_bytes
+            == b"x\nx\n"
         )
         assert room.sh("echo x > /home/sandbox/a").exit_code
         assert room.sh("grep ' /tmp ' /proc/mounts").text.count("nosuid")
@@ -63,7 +64,7 @@ class Walled:
         house.runtime.start("one")
         hungry = room.run(house.python, "-c", "x = bytearray(200_000_000); print(len(x))")
         assert hungry.exit_code in house.without_memory
-        assert hungry.stdout == b""
+        assert hungry.stdout_bytes == b""
         assert room.run("true").exit_code == 0
 
     def test_what_no_sandbox_gets_is_refused_before_anything_is_made(
@@ -84,7 +85,9 @@ class Walled:
         result = room.sh(stubborn, timeout=0.5, grace=0.2)
         assert (result.exit_code, result.timed_out) == (124, True)
         # A process that was killed may be seen for a moment.
-        until(lambda: b"sleep\x00300" not in room.sh("cat /proc/[0-9]*/cmdline").stdout, "it to be gone")
+        until(
+            lambda: b"sleep\x00300" not in room.sh("cat /proc/[0-9]*/cmdline").stdout_bytes, "it to be gone"
+        )
 
     def test_no_name_hides_a_process_that_ignores_its_end(
         self, house: SandboxLab[Any], bench: RuntimeBench
@@ -96,19 +99,19 @@ class Walled:
             "open('/proc/self/comm', 'w').write('a\\nb) Z 1'); signal.pause()"
         )
         room.sh('"$@" & exec sleep 300', house.python, "-c", disguise, timeout=1, grace=0.2)
-        until(lambda: b"SIG_IGN" not in room.sh("cat /proc/[0-9]*/cmdline").stdout, "it to be gone")
+        until(lambda: b"SIG_IGN" not in room.sh("cat /proc/[0-9]*/cmdline").stdout_bytes, "it to be gone")
 
     def test_a_command_is_ended_politely_first(self, house: SandboxLab[Any], bench: RuntimeBench) -> None:
         room = house.room("one")
         result = room.sh("trap 'echo cleaned; exit 3' TERM; echo ready; sleep 300 & wait", timeout=1)
-        assert (result.exit_code, result.stdout) == (124, b"ready\ncleaned\n")
+        assert (result.exit_code, result.stdout_bytes) == (124, b"ready\ncleaned\n")
 
     def test_a_command_that_leaves_something_running_settles(
         self, house: SandboxLab[Any], bench: RuntimeBench
     ) -> None:
         room = house.room("one")
         result = room.sh("sleep 300 & echo started", timeout=60)
-        assert (result.exit_code, result.stdout) == (0, b"started\n")
+        assert (result.exit_code, result.stdout_bytes) == (0, b"started\n")
         # Also where that writes for ever.
         result = room.sh("yes & echo started; sleep 0.2", timeout=60, most_output=100)
         assert result.exit_code == 0
@@ -127,7 +130,7 @@ class Walled:
         )
         assert came.wait(30)
         process.write(b"second\n")
-        assert process.wait(30).stdout == b"first\nsecond\n"
+        assert process.wait(30).stdout_bytes == b"first\nsecond\n"
 
     def test_a_sandbox_that_cannot_be_made_leaves_nothing(
         self, house: SandboxLab[Any], bench: RuntimeBench

@@ -63,11 +63,11 @@ def full(box: DiskSandbox, path: str, mib: int) -> bytes:
     """Write more than there is room for; returns what was said."""
     result = box.sh('head -c "$1" /dev/zero >"$2"', str(mib * MIB), path)
     assert result.exit_code
-    return result.stderr
+    return result.stderr_bytes
 
 
 def used(box: DiskSandbox, path: str) -> int:
-    return int(box.run("stat", "-c", "%s", path).check().stdout)
+    return int(box.run("stat", "-c", "%s", path).check().stdout_bytes)
 
 
 @case
@@ -91,7 +91,7 @@ def all_of_it_can_be_used_besides_the_memory(house: SandboxBuilder) -> None:
     box = house.box("one", limits=SandboxLimits(memory_mib=32, disk_mib=96))
     box.sh('head -c "$1" /dev/zero >whole', str(96 * MIB)).check()
     held = box.run("python3", "-c", "x = bytearray(12_000_000); print(len(x))")
-    assert (held.exit_code, held.stdout) == (0, b"12000000\n")
+    assert (held.exit_code, held.stdout_bytes) == (0, b"12000000\n")
     assert used(box, "/workspace/whole") == 96 * MIB
 
 
@@ -100,8 +100,8 @@ def files_of_nothing_are_bounded_too(house: SandboxBuilder) -> None:
     box = house.box("one", limits=SandboxLimits(memory_mib=32, disk_mib=4))
     script = 'i=0; while [ $i -lt 2000 ]; do true >"$i" || break; i=$((i+1)); done; ls | wc -l'
     result = box.sh(script)
-    assert b"No space left" in result.stderr
-    assert 900 < int(result.stdout) <= 1024
+    assert b"No space left" in result.stderr_bytes
+    assert 900 < int(result.stdout_bytes) <= 1024
 
 
 _LISTED = r"""
@@ -158,7 +158,7 @@ def a_sandbox_with_a_full_disk_goes_on(house: SandboxBuilder) -> None:
         assert tar.getmember("a").size == 2 * MIB
     house.runtime.stop("one")
     house.runtime.start("one")
-    assert box.sh("ls -A").stdout == b""
+    assert box.sh("ls -A").stdout_bytes == b""
 
 
 @case
@@ -167,7 +167,7 @@ def what_is_taken_away_makes_room_when_nobody_has_it_open(house: SandboxBuilder)
     for _ in range(3):
         box.sh("head -c 4000000 /dev/zero >a && rm a").check()
     held = box.sh("head -c 4000000 /dev/zero >a; exec 3<a; rm a; head -c 4000000 /dev/zero >b")
-    assert b"No space left" in held.stderr
+    assert b"No space left" in held.stderr_bytes
     box.sh("head -c 4000000 /dev/zero >b").check()
 
 
@@ -187,9 +187,9 @@ def what_it_asks_for_goes_on_when_nothing_can_be_kept(house: SandboxBuilder) -> 
     for path in ("/workspace/a", "/tmp/a"):
         full(box, path, 3)
     failed = box.get("/x", "-o", "/workspace/b")
-    assert failed.exit_code == 23, failed.stderr
+    assert failed.exit_code == 23, failed.stderr_bytes
     for each in (box, other):
-        assert each.get("/x").stdout == b"hello from outside\n"
+        assert each.get("/x").stdout_bytes == b"hello from outside\n"
 
 
 @case
@@ -202,7 +202,7 @@ def an_archive_that_does_not_fit_is_told(house: SandboxBuilder) -> None:
     out.seek(0)
     with pytest.raises(SandboxStateError, match="was not completely unpacked"):
         house.runtime.put("one", "/workspace", out)
-    assert box.sh("rm large; echo x >a && cat a").stdout == b"x\n"
+    assert box.sh("rm large; echo x >a && cat a").stdout_bytes == b"x\n"
 
 
 @case
@@ -211,22 +211,22 @@ def it_outlives_a_pause_and_not_a_stop(house: SandboxBuilder) -> None:
     box.sh("echo kept >a; echo kept >/tmp/a").check()
     house.runtime.pause("one")
     house.runtime.resume("one")
-    assert box.sh("cat a /tmp/a").stdout == b"kept\nkept\n"
+    assert box.sh("cat a /tmp/a").stdout_bytes == b"kept\nkept\n"
     for _ in range(2):
         house.runtime.stop("one")
         house.runtime.start("one")
-        assert box.sh("ls -A /workspace; ls -A /tmp").stdout == b""
+        assert box.sh("ls -A /workspace; ls -A /tmp").stdout_bytes == b""
         box.sh("echo again >a && stat -c '%u %g %a' . && cat a").check()
 
 
 @case
 def programs_run_from_it_and_it_is_its_users(house: SandboxBuilder) -> None:
     box = house.box("one", user=1234, group=2345, limits=SandboxLimits(disk_mib=2))
-    assert box.sh("stat -c '%u %g %a' /workspace").stdout == b"1234 2345 755\n"
+    assert box.sh("stat -c '%u %g %a' /workspace").stdout_bytes == b"1234 2345 755\n"
     script = 'printf \'#!/bin/sh\\necho ran\\n\' >"$1" && chmod +x "$1" && "$1"'
     for place in ("/workspace/run", "/tmp/run"):
-        assert box.sh(script, place).stdout == b"ran\n"
-    assert b"nosuid,nodev" in box.sh("grep ' /workspace ' /proc/mounts").stdout
+        assert box.sh(script, place).stdout_bytes == b"ran\n"
+    assert b"nosuid,nodev" in box.sh("grep ' /workspace ' /proc/mounts").stdout_bytes
 
 
 def what_is_mounted_in_it_stays(house: SandboxBuilder, folder: Path) -> None:
@@ -240,8 +240,8 @@ def what_is_mounted_in_it_stays(house: SandboxBuilder, folder: Path) -> None:
     )
     box = house.box("one", limits=SandboxLimits(disk_mib=2), mounts=mounts)
     for turn in ("1", "2"):
-        assert box.run("cat", "/workspace/one/two/a").stdout == b"from the host"
-        assert b"Read-only" in box.sh("echo x >/workspace/one/two/a").stderr
+        assert box.run("cat", "/workspace/one/two/a").stdout_bytes == b"from the host"
+        assert b"Read-only" in box.sh("echo x >/workspace/one/two/a").stderr_bytes
         box.sh('echo "$1" >given/b', turn).check()
         assert (folder / "given" / "b").read_text() == f"{turn}\n"
         assert b"No space left" in full(box, "/workspace/own", 4)

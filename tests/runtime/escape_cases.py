@@ -94,7 +94,7 @@ def lines(attempts: Iterable[Attempt]) -> bytes:
 def probed(room: LabSandbox[Any], attempts: Iterable[Attempt], timeout: float = 60) -> Mapping[str, object]:
     """How far the attempts came in the sandbox."""
     result = room.run("python3", "-c", PROBE, input=lines(attempts), timeout=timeout).check()
-    found = json.loads(result.stdout)
+    found = json.loads(result.stdout_bytes)
     assert isinstance(found, dict)
     return found
 
@@ -116,7 +116,7 @@ def assert_works(room: LabSandbox[Any]) -> None:
     seen = room.house.upstream.seen
     before = len(seen)
     for options in ((), ("--noproxy", "*")):
-        assert room.get("/ok", *options).check().stdout == b"hello from outside\n"
+        assert room.get("/ok", *options).check().stdout_bytes == b"hello from outside\n"
     assert [each.authorization for each in seen[before:]] == [f"Bearer {SECRET}"] * 2
 
 
@@ -189,7 +189,7 @@ class Escapes:
             assert result.exit_code in (7, 28), result
         # With the proxy it is refused there.
         refused = ground.room.run("curl", "-sS", "--max-time", "6", f"http://{ground.internet}/")
-        assert b"host." in refused.stdout
+        assert b"host." in refused.stdout_bytes
         assert_recorded(ground.room, ("absolute", "host.literal", ground.internet))
         assert_works(ground.room)
 
@@ -202,7 +202,7 @@ class Escapes:
             ("enable", "enable_ipv6"),
         ]
         assert_nothing_is_reached(ground.room, attempts)
-        assert ground.room.run("cat", "/proc/net/if_inet6").stdout == b""
+        assert ground.room.run("cat", "/proc/net/if_inet6").stdout_bytes == b""
 
     def test_no_packet_is_made_by_hand(self, ground: EscapeGround) -> None:
         """S-45, S-50: raw sockets, frames of any kind (so no ARP), other protocols, others' addresses."""
@@ -272,8 +272,8 @@ class Escapes:
                 for host in (*addresses, *names):
                     url = f"http://{host}{path}"
                     found = ground.room.run("curl", "-s", "--max-time", "6", *options, url)
-                    assert b"sandboxes" not in found.stdout
-                    assert b"host." in found.stdout or b"request." in found.stdout, found
+                    assert b"sandboxes" not in found.stdout_bytes
+                    assert b"host." in found.stdout_bytes or b"request." in found.stdout_bytes, found
         assert_recorded(
             ground.room,
             *((entry, "host.literal", host) for entry in ("absolute", "host") for host in addresses),
@@ -322,7 +322,7 @@ class Escapes:
         by_proxy = ("--noproxy", "", "--proxy", f"http://{door}:3128", "--max-time", "6")
         for how in (options, by_proxy):
             page = ground.room.run("curl", "-sk", *how, f"https://{UNKNOWN}/")
-            assert b'"code": "host.unknown"' in page.check().stdout
+            assert b'"code": "host.unknown"' in page.check().stdout_bytes
         assert_recorded(
             ground.room,
             *[("", "protocol.refused", "")] * 4,

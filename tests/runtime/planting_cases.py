@@ -323,7 +323,7 @@ def whoever_sends_one_is_told_from_whoever_does_not[Found: PlantingSandbox](
     assert f"GH_TOKEN={value}" in box.run("env").text.splitlines()
     before = len(house.served.records("exchange"))
     for path, options in ways(value):
-        assert box.get(path, *options, *_STATUS).stdout == b"403", (path, options)
+        assert box.get(path, *options, *_STATUS).stdout_bytes == b"403", (path, options)
     count = len(ways(value))
     lines = house.served.recorded("exchange", before + count)[before:]
     assert {(each["sandbox"], each["code"], each["rule"]) for each in lines} == {
@@ -331,7 +331,7 @@ def whoever_sends_one_is_told_from_whoever_does_not[Found: PlantingSandbox](
     }
     assert not any(value in f"{each}" for each in house.upstream.seen)
     for path, options in ways(other):
-        assert box.get(path, *options, *_STATUS).stdout == b"200", (path, options)
+        assert box.get(path, *options, *_STATUS).stdout_bytes == b"200", (path, options)
     assert sum(other in f"{each}" for each in house.upstream.seen) >= count // 2
     _is_nowhere(house.served, value)
 
@@ -341,7 +341,7 @@ def one_that_stops_takes_all_access[Found: PlantingSandbox](house: PlantingLab[F
     garden.plant("trap: { like: aws, file: ~/.aws/key, stop: true }")
     box, other = house.box("one"), house.box("two")
     value = box.run("cat", f"{HOME}/.aws/key").check().text.strip()
-    assert box.get("/before").check().stdout
+    assert box.get("/before").check().stdout_bytes
     box.get(f"/x/{value}")
     # The log is written every fifth of a second, and the client has its answer before.
     [line] = until(lambda: _stopped(house.served), "the request to be recorded")
@@ -349,9 +349,9 @@ def one_that_stops_takes_all_access[Found: PlantingSandbox](house: PlantingLab[F
     [killed] = house.served.recorded("killed")
     assert (killed["kind"], killed["name"]) == ("sandbox", "one")
     assert box.get("/after", "--max-time", "3").exit_code
-    assert other.get("/other").check().stdout
+    assert other.get("/other").check().stdout_bytes
     # Of another one it is worth nothing: that one has its own.
-    assert other.get(f"/x/{value}", *_STATUS).stdout == b"200"
+    assert other.get(f"/x/{value}", *_STATUS).stdout_bytes == b"200"
     _is_nowhere(house.served, value)
 
 
@@ -369,8 +369,8 @@ def a_proxy_that_returns_knows_what_is_planted[Found: PlantingSandbox](house: Pl
     until(lambda: box.get("/again", "--max-time", "3").exit_code == 0, "the sandbox to be served again")
     assert garden.value("one", "decoy") == value
     assert f"DEPLOY_TOKEN={value}" in box.run("env").text.splitlines()
-    assert box.get(f"/x/{value}", *_STATUS).stdout == b"403"
-    assert box.get("/x/another", *_STATUS).stdout == b"200"
+    assert box.get(f"/x/{value}", *_STATUS).stdout_bytes == b"403"
+    assert box.get("/x/another", *_STATUS).stdout_bytes == b"200"
 
 
 def _is_nowhere(served: ServeProcess, value: str) -> None:

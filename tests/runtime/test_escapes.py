@@ -184,7 +184,7 @@ def test_what_the_kernel_counts_for_a_user_of_the_machine_is_bounded(box: Docker
 
     See `egress.runtime.open_file_limit`.
     """
-    assert box.sh("ulimit -Hn; ulimit -Sn").stdout == b"%d\n%d\n" % (MAX_OPEN_FILES, MAX_OPEN_FILES)
+    assert box.sh("ulimit -Hn; ulimit -Sn").stdout_bytes == b"%d\n%d\n" % (MAX_OPEN_FILES, MAX_OPEN_FILES)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft == hard
 
@@ -207,7 +207,7 @@ def test_nothing_of_others_is_seen(box: DockerLabSandbox) -> None:
     pid = box.house.served.process.pid
     assert b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes()
     assert box.sh('[ -e "/proc/$1" ]', str(pid)).exit_code
-    seen = box.sh("cat /proc/[0-9]*/cmdline").stdout
+    seen = box.sh("cat /proc/[0-9]*/cmdline").stdout_bytes
     assert b"lifeline" in seen
     assert not any(word in seen for word in (b"serve", b"dockerd", b"program.py", b"pytest"))
     for path in ("/proc/1/root/etc/shadow", "/proc/kcore", "/proc/1/mem", "/proc/sysrq-trigger"):
@@ -219,13 +219,13 @@ def test_nothing_of_others_is_seen(box: DockerLabSandbox) -> None:
         command = ("python3", "-c", script, f"egress-test-{pid}")
         here = subprocess.run([sys.executable, *command[1:]], check=False)
         assert here.returncode == 0
-        assert b"ConnectionRefusedError" in box.run(*command).stderr
+        assert b"ConnectionRefusedError" in box.run(*command).stderr_bytes
 
 
 def test_nothing_of_the_machine_is_mounted(box: DockerLabSandbox) -> None:
     """S-49, S-51: no socket of an engine or a proxy, and of the host what was laid for it, read-only."""
     found = box.sh("find / -xdev -type s 2>/dev/null; ls /var/run/docker.sock /run/docker.sock 2>/dev/null")
-    assert found.stdout == b""
+    assert found.stdout_bytes == b""
     mounts = [line.split() for line in box.run("cat", "/proc/self/mounts").text.splitlines()]
     laid = {each[1]: each[3].split(",") for each in mounts if each[0].startswith("/dev/")}
     assert {target for target, options in laid.items() if "rw" in options} <= {
@@ -247,7 +247,7 @@ def test_nothing_that_is_secret_is_in_it(box: DockerLabSandbox, engine: DockerEn
         assert "PRIVATE KEY" not in known
     assert SECRET not in box.run("env").text
     script = 'grep -rlsE -e "$1" -e "PRIVATE KEY" /etc /.egress /tmp /workspace /home /run 2>/dev/null'
-    assert box.sh(script, SECRET).stdout == b""
+    assert box.sh(script, SECRET).stdout_bytes == b""
     files = [path for path in Path(held.cell.folder).rglob("*") if path.is_file()]
     assert files
     for path in files:

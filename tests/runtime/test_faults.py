@@ -45,7 +45,7 @@ def box(house: DockerLab) -> Iterator[DockerLabSandbox]:
 
 def running(box: DockerLabSandbox, word: bytes) -> int:
     """How many processes in the sandbox have this among their arguments."""
-    return box.sh("cat /proc/[0-9]*/cmdline 2>/dev/null").stdout.count(word)
+    return box.sh("cat /proc/[0-9]*/cmdline 2>/dev/null").stdout_bytes.count(word)
 
 
 # Commands -------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def test_a_gibibyte_of_output_is_read_and_not_kept(box: DockerLabSandbox) -> Non
 
     command = Command(argv=("head", "-c", str(GIB), "/dev/zero"), most_output=1000)
     result = box.house.runtime.exec("box", command, Output(stdout=count))
-    assert (counted, len(result.stdout), result.truncated) == (GIB, 1000, True)
+    assert (counted, len(result.stdout_bytes), result.truncated) == (GIB, 1000, True)
     # In KiB. All of it would be a million of them.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
@@ -137,8 +137,8 @@ def test_a_disk_that_is_full_is_told(house: DockerLab) -> None:
             house.runtime.put("small", "/tmp", large)
         result = box.sh("head -c 3000000 /dev/zero >/tmp/more")
         assert result.exit_code
-        assert b"No space left" in result.stderr
-        assert box.sh("rm -f /tmp/*; echo x >/tmp/a && cat /tmp/a").stdout == b"x\n"
+        assert b"No space left" in result.stderr_bytes
+        assert box.sh("rm -f /tmp/*; echo x >/tmp/a && cat /tmp/a").stdout_bytes == b"x\n"
     finally:
         house.runtime.remove("small")
 

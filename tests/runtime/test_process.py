@@ -34,7 +34,7 @@ class Failing(io.RawIOBase):
 
 def test_input_that_breaks_off_ends_there(house: DockerLab) -> None:
     box = house.box("input")
-    assert box.run("cat", input=Failing()).stdout == b"one two"
+    assert box.run("cat", input=Failing()).stdout_bytes == b"one two"
     house.runtime.remove("input")
 
 

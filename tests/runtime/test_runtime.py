@@ -97,7 +97,7 @@ def test_a_mount_is_seen_and_written_as_it_was_named(
     (shown / "a").write_text("from the host")
     mounts = (Mount(source=shown, target="/shown"), Mount(source=given, target="/given", writable=True))
     box = house.box("one", mounts=mounts)
-    assert box.run("cat", "/shown/a").stdout == b"from the host"
+    assert box.run("cat", "/shown/a").stdout_bytes == b"from the host"
     assert box.sh("echo x > /shown/b").exit_code
     assert box.sh("echo x > /given/b").exit_code == 0
     assert (given / "b").read_text() == "x\n"
@@ -109,7 +109,14 @@ def test_a_mount_is_seen_and_written_as_it_was_named(
 def test_interrupts_reach_a_command(house: DockerLab, bench: RuntimeBench) -> None:
     """Shells let those in the background ignore them, which a command would inherit."""
     box = house.box("one")
-    assert b"SigIgn:\t0000000000000000" in box.run("cat", "/proc/self/status").stdout
+    assert b"SigIgn:\t0000000000000000" in box.run("cat", "/proc/self/status").stdout_bytes
+
+
+def test_a_program_that_a_terminal_cannot_run_is_named(house: DockerLab, bench: RuntimeBench) -> None:
+    house.box("one")
+    process = house.runtime.spawn("one", Command(argv=("no-such-program",), terminal=Terminal()))
+    result = process.wait(30)
+    assert (result.exit_code, result.stdout) == (127, "command not found: no-such-program\r\n")
 
 
 def test_a_command_in_a_terminal_has_one(house: DockerLab, bench: RuntimeBench) -> None:
@@ -121,9 +128,9 @@ def test_a_command_in_a_terminal_has_one(house: DockerLab, bench: RuntimeBench) 
     process.resize(Terminal(columns=99, rows=22))
     process.write(b"typed\n")
     result = process.wait(30)
-    assert b"/dev/pts/" in result.stdout
-    assert b"22 99" in result.stdout
-    assert result.stdout.endswith(b"typed\r\n")
+    assert b"/dev/pts/" in result.stdout_bytes
+    assert b"22 99" in result.stdout_bytes
+    assert result.stdout_bytes.endswith(b"typed\r\n")
     shell = house.runtime.spawn("one", Command(argv=("sh",), terminal=Terminal()))
     shell.kill(0)
     assert shell.wait(30).exit_code
@@ -207,7 +214,7 @@ def test_one_that_was_ready_is_taken_once_and_is_like_any_other(
     box = house.box("one", env={"ONE": "1"})
     assert house.runtime._register.get("one").unassigned is blank
     assert b"CERTIFICATE" in bundle.read_bytes()
-    assert box.get("/x").check().stdout == b"hello from outside\n"
+    assert box.get("/x").check().stdout_bytes == b"hello from outside\n"
     assert "ONE=1\n" in box.run("env").text
     assert pool.until_ready()
     other = house.box("two")
@@ -300,7 +307,7 @@ def test_a_profile_of_its_operator_keeps_a_sandbox_from_more(
         runtime.create(Spec(name="one", image=house.image))
         runtime.start("one")
         result = runtime.exec("one", Command(argv=("python3", "-c", probe)))
-        assert b"PermissionError" in result.stderr
+        assert b"PermissionError" in result.stderr_bytes
     finally:
         runtime.close()
 

@@ -90,9 +90,29 @@ def test_status_and_streams_are_those_of_the_command(shell: list[str], path: str
     for seconds in ("0", "60"):
         found = run(shell, "sh", "-c", script, "sh", "7", data=b"in\n", seconds=seconds, path=path)
         assert found == (7, b"in\nout\n", b"err\n")
-    status, out, err = run(shell, "no-such-program", path=path)
-    assert (status, out) == (127, b"")
-    assert b"no-such-program" in err
+    assert run(shell, "no-such-program", path=path) == (127, b"", b"command not found: no-such-program\n")
+
+
+def test_a_program_is_looked_up_as_the_shell_does_it(shell: list[str], tmp_path: Path) -> None:
+    """First of all what is no program in a folder, then what is one in the next."""
+    for name, mode in (("first", 0o644), ("second", 0o755)):
+        (tmp_path / name).mkdir()
+        put_program(tmp_path / name / "tool", f"#!/bin/sh\necho {name}\n", mode)
+    path = f"{tmp_path}/first:{tmp_path}/second:{os.defpath}"
+    assert run(shell, "tool", path=path) == (0, b"second\n", b"")
+    assert run(shell, "tool", path=f"{tmp_path}/first") == (126, b"", b"command cannot be run: tool\n")
+    # An empty part of the path is the working folder.
+    assert run(shell, "tool", path=":/nowhere", folder=f"{tmp_path}/second") == (0, b"second\n", b"")
+    assert run(shell, "./tool", folder=f"{tmp_path}/first")[0] == 126
+    assert run(shell, "./tool", folder="/") == (127, b"", b"command not found: ./tool\n")
+    # A folder is no program, and the functions of the supervisor are none either.
+    assert run(shell, str(tmp_path))[0] == 126
+    assert run(shell, "end_group") == (127, b"", b"command not found: end_group\n")
+
+
+def put_program(path: Path, text: str, mode: int) -> None:
+    path.write_text(text)
+    path.chmod(mode)
 
 
 def test_words_are_words(shell: list[str]) -> None:
@@ -240,6 +260,10 @@ def test_a_terminal_has_its_size_before_the_command_can_ask(shell: list[str], tm
             [*words, "echo", "x"], stdin=theirs, capture_output=True, timeout=60, check=False, env=bare
         )
         assert (done.stdout, done.stderr, done.returncode) == (b"x\n", b"", 0)
+        done = subprocess.run(
+            [*words, "end_group"], stdin=theirs, capture_output=True, timeout=60, check=False
+        )
+        assert (done.stdout, done.returncode) == (b"command not found: end_group\n", 127)
     finally:
         os.close(ours)
         os.close(theirs)

@@ -223,8 +223,8 @@ class DockerProcess:
         timed_out = timeout is not None and duration >= timeout and status in _TIMEOUT_STATUSES
         return ExecResult(
             exit_code=TIMED_OUT_STATUS if timed_out else status,
-            stdout=self._stdout.data(),
-            stderr=self._stderr.data(),
+            stdout_bytes=self._stdout.data(),
+            stderr_bytes=self._stderr.data(),
             duration=duration,
             timed_out=timed_out,
             truncated=self._stdout.truncated or self._stderr.truncated,

@@ -11,7 +11,7 @@ from typing import Final
 
 from egress.runtime import canary_planting
 from egress.runtime.command_result import CapturedStream
-from egress.runtime.errors import SandboxDiedError
+from egress.runtime.errors import SandboxDiedError, SandboxTimeoutError
 from egress.runtime.fake.memory_files import MemoryFiles
 from egress.runtime.protocol import Output, Provisions
 from egress.runtime.proxy_client import Admission
@@ -143,7 +143,7 @@ class FakeProcess:
 
     def wait(self, timeout: float | None = None) -> ExecResult:
         if not self._done.wait(timeout):
-            raise TimeoutError
+            raise SandboxTimeoutError("the command has not ended within the given time", "wait longer")
         if self._failure is not None:
             raise self._failure
         if self._result is None:
@@ -191,8 +191,8 @@ class FakeProcess:
         if not self._sandbox.is_dead(self):
             self._result = ExecResult(
                 exit_code=status,
-                stdout=self.stdout.data(),
-                stderr=self.stderr.data(),
+                stdout_bytes=self.stdout.data(),
+                stderr_bytes=self.stderr.data(),
                 duration=self._call.elapsed,
                 timed_out=self._end == TIMED_OUT_STATUS,
                 truncated=self.stdout.truncated or self.stderr.truncated,

@@ -12,7 +12,7 @@ _NOT_FOUND_STATUS: Final = 127
 
 def program_not_found(call: ProgramCall) -> int:
     """Fail like a shell that does not find the program."""
-    call.complain(f"{call.argv[0]}: not found\n".encode())
+    call.complain(f"command not found: {call.argv[0]}\n".encode())
     return _NOT_FOUND_STATUS
 
 

@@ -260,8 +260,8 @@ class NamespaceProcess:
             )
         return ExecResult(
             exit_code=status,
-            stdout=self._stdout.data(),
-            stderr=self._stderr.data(),
+            stdout_bytes=self._stdout.data(),
+            stderr_bytes=self._stderr.data(),
             duration=time.monotonic() - self._started,
             timed_out=told.get("timed_out") is True,
             truncated=self._stdout.truncated or self._stderr.truncated,

@@ -215,7 +215,7 @@ def _page(way: Way, client: Stack) -> str:
 def _came(house: House, page: str, client: Stack, result: ExecResult) -> Came:
     mine = re.compile(rf"/{re.escape(page)}(?:$|[/.?])")
     seen = [each for each in house.upstream.seen if mine.match(each.path)]
-    said = (result.stdout + result.stderr).decode("utf-8", "replace")
+    said = (result.stdout_bytes + result.stderr_bytes).decode("utf-8", "replace")
     if not seen:
         return Came(f"it did not reach the server: {said[-300:]}", frozenset())
     wrong = ""

@@ -2,7 +2,7 @@ r"""A proxy that runs, a stand-in for somebody's API, and a runtime of namespace
 
 with House(tmp_path) as house:
 box = house.box("one")
-assert box.get("/x").stdout == b"hello from outside\n"
+assert box.get("/x").stdout_bytes == b"hello from outside\n"
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def test_what_stands_in_the_place_of_its_own_folders_stays(builder: Builder, tmp
 def test_its_folders_have_one_size_together(builder: Builder) -> None:
     box = builder.box("one", limits=SandboxLimits(disk_mib=8))
     box.sh('head -c "$1" /dev/zero >/workspace/a', str(5 * MIB)).check()
-    assert box.sh("stat -c '%a' . ~ /var/tmp").stdout == b"755\n700\n1777\n"
+    assert box.sh("stat -c '%a' . ~ /var/tmp").stdout_bytes == b"755\n700\n1777\n"
     box.sh("echo x >~/a && echo x >/var/tmp/a").check()
     assert b"No space left" in full(box, "/home/sandbox/b", 5)
     assert b"No space left" in full(box, "/var/tmp/b", 5)
@@ -58,7 +58,9 @@ def test_its_folders_have_one_size_together(builder: Builder) -> None:
 
 def test_a_home_is_closed_where_that_is_asked_for(builder: Builder) -> None:
     box = builder.box("one", read_only=True, limits=SandboxLimits(disk_mib=8))
-    assert box.sh("echo x >/workspace/a && echo x >/tmp/a && cat /workspace/a /tmp/a").stdout == b"x\nx\n"
+    assert (
+        box.sh("echo x >/workspace/a && echo x >/tmp/a && cat /workspace/a /tmp/a").stdout_bytes == b"x\nx\n"
+    )
     assert box.sh("echo x >/home/sandbox/a").exit_code
 
 

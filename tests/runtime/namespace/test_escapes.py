@@ -224,7 +224,7 @@ def test_names_of_no_file_are_those_of_the_sandbox(box: NamespaceLabSandbox, out
     done = subprocess.run([PYTHON, "-c", _ABSTRACT, outside.abstract], capture_output=True, check=True)
     assert done.stdout == b"reached\n"
     assert box.python(_ABSTRACT, outside.abstract).text != "reached\n"
-    assert outside.abstract.encode() not in box.run("cat", "/proc/net/unix").stdout
+    assert outside.abstract.encode() not in box.run("cat", "/proc/net/unix").stdout_bytes
 
 
 def test_nothing_leads_to_another_sandbox(house: NamespaceLab, box: NamespaceLabSandbox) -> None:
@@ -240,9 +240,9 @@ def test_nothing_leads_to_another_sandbox(house: NamespaceLab, box: NamespaceLab
         ]
         assert_nothing_is_reached(box, attempts)
         other.sh("echo theirs > /tmp/theirs; echo theirs > /dev/shm/theirs").check()
-        assert box.sh("cat /tmp/theirs /dev/shm/theirs").stdout == b""
-        assert b"http.server" in other.sh("cat /proc/[0-9]*/cmdline").stdout
-        assert b"http.server" not in box.sh("cat /proc/[0-9]*/cmdline").stdout
+        assert box.sh("cat /tmp/theirs /dev/shm/theirs").stdout_bytes == b""
+        assert b"http.server" in other.sh("cat /proc/[0-9]*/cmdline").stdout_bytes
+        assert b"http.server" not in box.sh("cat /proc/[0-9]*/cmdline").stdout_bytes
         server.kill()
     finally:
         house.runtime.remove("other")
@@ -395,9 +395,10 @@ def test_settings_of_the_kernel_are_not_written(box: NamespaceLabSandbox) -> Non
     ):
         assert box.sh(script, place).exit_code, place
     assert (
-        box.sh("cat /proc/kcore /proc/keys /proc/kmsg /proc/timer_list 2>/dev/null | head -c 1").stdout == b""
+        box.sh("cat /proc/kcore /proc/keys /proc/kmsg /proc/timer_list 2>/dev/null | head -c 1").stdout_bytes
+        == b""
     )
-    assert box.sh("ls -A /sys").stdout == b""
+    assert box.sh("ls -A /sys").stdout_bytes == b""
 
 
 _SEND: Final = """
@@ -441,7 +442,7 @@ def test_descriptors_that_one_sends_and_nobody_takes_keep_no_other_from_working(
     assert int(number) in (errno.EMFILE, errno.ETOOMANYREFS)
     assert int(count) > MAX_OPEN_FILES // 2
     other = house.box("other")
-    assert other.sh("echo here").stdout == b"here\n"
+    assert other.sh("echo here").stdout_bytes == b"here\n"
     sending.close_input()
     assert sending.wait().exit_code == 0
     for name in ("sender", "other"):
@@ -454,7 +455,7 @@ def test_what_the_kernel_counts_for_a_user_of_the_machine_is_bounded(box: Namesp
         "import ctypes; take = ctypes.CDLL(None).inotify_init1\n"
         "print(len([1 for _ in range(200) if take(0) >= 0]))"
     )
-    assert 1 <= int(box.run("python3", "-c", script).stdout) <= 32
+    assert 1 <= int(box.run("python3", "-c", script).stdout_bytes) <= 32
 
 
 # What of the machine is there -----------------------------------------------------------------------
@@ -474,7 +475,7 @@ def test_nothing_of_the_machine_is_there_but_its_programs(box: NamespaceLabSandb
     for place in places:
         assert box.sh('[ -e "$1" ]', place).exit_code == 1, place
     sockets = box.sh("find / -xdev -type s 2>/dev/null; find /run /var /tmp /home -type s 2>/dev/null")
-    assert sockets.stdout == b""
+    assert sockets.stdout_bytes == b""
     assert (
         box.sh("for f in /run/* /root/* /.egress/* /home/*/* /mnt/*; do [ -e $f ] && echo $f; done").text
         == ""
@@ -513,12 +514,12 @@ def test_nothing_that_is_secret_is_in_it(box: NamespaceLabSandbox) -> None:
     assert_works(box)
     assert SECRET not in box.run("env").text
     script = 'grep -rlsE -e "$1" -e "PRIVATE KEY" /etc /tmp /workspace /home /run /var 2>/dev/null'
-    assert box.sh(script, SECRET).stdout == b""
+    assert box.sh(script, SECRET).stdout_bytes == b""
     for path in (path for path in box.house.home.rglob("*") if path.is_file()):
         data = path.read_bytes()
         assert SECRET.encode() not in data
         assert b"PRIVATE KEY" not in data
-    assert b"BEGIN CERTIFICATE" in box.run("cat", "/etc/egress/ca.pem").stdout
+    assert b"BEGIN CERTIFICATE" in box.run("cat", "/etc/egress/ca.pem").stdout_bytes
 
 
 def below_something(house: NamespaceLab) -> Path | None:

@@ -193,8 +193,8 @@ def test_a_root_folder_is_an_image(house: NamespaceLab, bench: RuntimeBench, tmp
     box = house.box("one", image=str(root))
     assert box.run("cat", "/etc/passwd").text.startswith("somebody")
     assert box.run("cat", "/etc/resolv.conf").text.startswith("nameserver 198.18.0.2")
-    assert box.run("cat", "/etc/ssl/certs/ca-certificates.crt").stdout.count(b"BEGIN CERTIFICATE") > 50
-    assert box.run("ls", "/tmp").stdout == b""
+    assert box.run("cat", "/etc/ssl/certs/ca-certificates.crt").stdout_bytes.count(b"BEGIN CERTIFICATE") > 50
+    assert box.run("ls", "/tmp").stdout_bytes == b""
     assert box.run("/bin/sh", "-c", "echo x > /etc/x").exit_code
     assert box.run("python3").exit_code == 127
     with pytest.raises(UnsupportedError, match="no tar"):
@@ -227,7 +227,7 @@ def test_a_command_begins_without_the_signals_of_others(house: NamespaceLab, ben
 def test_much_output_comes_whole(house: NamespaceLab, bench: RuntimeBench) -> None:
     box = house.box("one")
     result = box.sh("head -c 5000000 /dev/zero; head -c 3000000 /dev/zero >&2")
-    assert (len(result.stdout), len(result.stderr)) == (5_000_000, 3_000_000)
+    assert (len(result.stdout_bytes), len(result.stderr_bytes)) == (5_000_000, 3_000_000)
 
 
 def test_what_a_command_ended_with_is_told(house: NamespaceLab, bench: RuntimeBench) -> None:
@@ -253,6 +253,13 @@ def test_a_command_that_is_traced_is_one_like_any_other(house: NamespaceLab, ben
     assert process.wait(30).exit_code == 137
 
 
+def test_a_program_that_a_terminal_cannot_run_is_named(house: NamespaceLab, bench: RuntimeBench) -> None:
+    house.box("one")
+    process = house.runtime.spawn("one", Command(argv=("no-such-program",), terminal=Terminal()))
+    result = process.wait(30)
+    assert (result.exit_code, result.stdout) == (127, "command not found: no-such-program\r\n")
+
+
 def test_a_command_in_a_terminal_has_one(house: NamespaceLab, bench: RuntimeBench) -> None:
     house.box("one")
     command = Command(
@@ -263,9 +270,9 @@ def test_a_command_in_a_terminal_has_one(house: NamespaceLab, bench: RuntimeBenc
     process.resize(Terminal(columns=99, rows=22))
     process.write(b"typed\n")
     result = process.wait(30)
-    assert b"/dev/pts/" in result.stdout
-    assert b"22 99" in result.stdout
-    assert result.stdout.endswith(b"typed\r\nxterm-256color\r\n")
+    assert b"/dev/pts/" in result.stdout_bytes
+    assert b"22 99" in result.stdout_bytes
+    assert result.stdout_bytes.endswith(b"typed\r\nxterm-256color\r\n")
     assert result.exit_code == 0
 
 
@@ -277,7 +284,7 @@ def test_what_is_in_a_terminal_ends_by_the_end_of_input_and_when_it_is_killed(
     cat.write(b"typed\n")
     cat.close_input()
     result = cat.wait(30)
-    assert (result.exit_code, result.stdout) == (0, b"typed\r\ntyped\r\n")
+    assert (result.exit_code, result.stdout_bytes) == (0, b"typed\r\ntyped\r\n")
     shell = begun(house, "bash", "-i", terminal=Terminal())
     shell.kill()
     assert shell.wait(30).exit_code in (137, 143)
@@ -289,13 +296,13 @@ def test_a_job_in_a_terminal_does_not_notice_a_pause(house: NamespaceLab, bench:
         pytest.skip("needs a control group that is writable")
     shell = house.runtime.spawn("one", Command(argv=("bash", "-i"), terminal=Terminal()))
     shell.write(b"sleep 1; echo do''ne\n")
-    until(lambda: b"sleep\0001\0" in box.sh("cat /proc/[0-9]*/cmdline").stdout, "the job to begin")
+    until(lambda: b"sleep\0001\0" in box.sh("cat /proc/[0-9]*/cmdline").stdout_bytes, "the job to begin")
     house.runtime.pause("one")
     house.runtime.resume("one")
     shell.write(b"exit\n")
     result = shell.wait(30)
-    assert b"done" in result.stdout
-    assert b"Stopped" not in result.stdout
+    assert b"done" in result.stdout_bytes
+    assert b"Stopped" not in result.stdout_bytes
 
 
 def test_nothing_goes_on_while_it_is_paused(house: NamespaceLab, bench: RuntimeBench) -> None:
@@ -335,7 +342,7 @@ def test_what_comes_all_at_once_holds_nothing_up(house: NamespaceLab, bench: Run
         os.kill(first, signal.SIGCONT)
     for other in others:
         other.close_input()
-        assert other.wait(30).stdout == b"still\n"
+        assert other.wait(30).stdout_bytes == b"still\n"
     assert process.wait(30).exit_code == 1
 
 

@@ -25,7 +25,7 @@ def test_a_clone_is_given_the_credential(engine: DockerEngine, tmp_path: Path) -
             assert (found.path, found.commit) == ("copy", commit)
             assert box.files.read_text("copy/README") == "hello\n"
             held = box.exec(["grep", "-rF", SECRET, "/workspace", "/etc", "/run"]).stdout
-            assert held + box.exec("env | grep -F x-access-token").stdout == b""
+            assert held + box.exec("env | grep -F x-access-token").stdout == ""
             assert all(request.headers("authorization") == [BASIC] for request in forge.upstream.requests)
             # So it is the credential that let it in.
             forge.upstream._wanted = "Basic other"

@@ -5,14 +5,21 @@ from __future__ import annotations
 import pytest
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime, differences, lifetime_differences
-from egress.runtime.errors import SpecError
+from egress.runtime.errors import SpecError, SpecTypeError
 from egress.runtime.spec import SandboxLimits, Spec
 
 
-@pytest.mark.parametrize("wrong", [0, -1, float("inf"), float("nan"), True])
+@pytest.mark.parametrize("wrong", [0, -1, float("inf"), float("nan")])
 @pytest.mark.parametrize("name", ["timeout", "idle_timeout"])
 def test_a_time_is_a_number_of_seconds(name: str, wrong: float) -> None:
     with pytest.raises(SpecError, match=f"{name} is out of range"):
+        SandboxLifetime(**{name: wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [True, "5"])
+@pytest.mark.parametrize("name", ["timeout", "idle_timeout"])
+def test_a_time_of_another_type_is_refused(name: str, wrong: object) -> None:
+    with pytest.raises(SpecTypeError, match=f"{name} is of type"):
         SandboxLifetime(**{name: wrong})  # type: ignore[arg-type]
 
 

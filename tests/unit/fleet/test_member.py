@@ -6,7 +6,7 @@ from typing import cast
 
 from egress.fleet.lifetime import SandboxLifetime
 from egress.fleet.member import FleetMember
-from egress.runtime.errors import SandboxDiedError
+from egress.runtime.errors import ExecTimeoutError, SandboxDiedError
 from egress.runtime.protocol import RuntimeProcess
 from egress.runtime.spec import Spec
 
@@ -67,10 +67,11 @@ def test_a_command_that_runs_keeps_it_until_it_ends() -> None:
 
 def test_a_command_that_failed_does_not_keep_it() -> None:
     one, running = member(idle_timeout=10), Running()
-    running.failure = SandboxDiedError("gone")
-    one.running.append(cast("RuntimeProcess", running))
-    one.drop_ended(105)
-    assert one.running == []
+    for failure in (SandboxDiedError("gone"), ExecTimeoutError("late")):
+        running.failure = failure
+        one.running.append(cast("RuntimeProcess", running))
+        one.drop_ended(105)
+        assert one.running == []
 
 
 def test_what_commands_printed_is_let_go_of_where_no_time_is_set() -> None:

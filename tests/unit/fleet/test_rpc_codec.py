@@ -94,7 +94,9 @@ def test_a_terminal_comes_over() -> None:
 
 
 def test_results_come_over_with_the_output_that_went_before() -> None:
-    result = ExecResult(exit_code=3, stdout=b"o", stderr=b"e", duration=1.5, timed_out=True, truncated=True)
+    result = ExecResult(
+        exit_code=3, stdout_bytes=b"o", stderr_bytes=b"e", duration=1.5, timed_out=True, truncated=True
+    )
     assert rpc_codec.read_result(over(rpc_codec.write_result(result)), b"o", b"e", truncated=True) == result
 
 

@@ -40,7 +40,7 @@ class Machine:
         words = (self.shell, *(("sh",) if self.shell.endswith("busybox") else ()), *command.argv[1:])
         assert isinstance(command.input, bytes)
         done = subprocess.run(words, input=command.input, capture_output=True, env=self.env, check=False)
-        return ExecResult(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+        return ExecResult(exit_code=done.returncode, stdout_bytes=done.stdout, stderr_bytes=done.stderr)
 
     def plant(self, *canaries: PlantedCanary, again: bool = False, mounts: tuple[Mount, ...] = ()) -> None:
         spec, outfit = replace(SPEC, mounts=mounts), Provisions(planted=canaries)
@@ -272,7 +272,7 @@ def test_what_a_sandbox_says_is_not_believed_too_far(said: bytes, name: str) -> 
     """Also where it is killed, or has a shell of its own making."""
 
     def run(_: Command) -> ExecResult:
-        return ExecResult(exit_code=137, stdout=said, stderr=b"\x1b[2J")
+        return ExecResult(exit_code=137, stdout_bytes=said, stderr_bytes=b"\x1b[2J")
 
     with pytest.raises(SandboxStateError, match=f"the canary {name} .* its shell failed"):
         canary_planting.plant(run, SPEC, Provisions(planted=(canary("/a", name="a"), canary("/b", name="b"))))

@@ -8,16 +8,18 @@ import traceback
 import pytest
 
 from egress.runtime.command_result import ResultFuture
-from egress.runtime.errors import SandboxDiedError
+from egress.runtime.errors import SandboxDiedError, SandboxTimeoutError
 from egress.runtime.spec import ExecResult
 
-RESULT = ExecResult(exit_code=3, stdout=b"x", stderr=b"", duration=0.1, timed_out=False, truncated=False)
+RESULT = ExecResult(
+    exit_code=3, stdout_bytes=b"x", stderr_bytes=b"", duration=0.1, timed_out=False, truncated=False
+)
 
 
 def test_nothing_has_come_until_it_has() -> None:
     outcome = ResultFuture()
     assert not outcome.is_settled()
-    with pytest.raises(TimeoutError):
+    with pytest.raises(SandboxTimeoutError):
         outcome.wait(0)
     outcome.settle(RESULT)
     assert outcome.is_settled()

@@ -6,7 +6,13 @@ import pytest
 
 from egress.errors import EgressError
 from egress.runtime import errors
-from egress.runtime.errors import SandboxError
+from egress.runtime.errors import (
+    ExecTimeoutError,
+    SandboxError,
+    SandboxTimeoutError,
+    SpecError,
+    SpecTypeError,
+)
 
 FAMILY = [
     found
@@ -27,6 +33,18 @@ def test_each_carries_a_message_and_a_cure(kind: type[SandboxError]) -> None:
     assert isinstance(error, EgressError)
     assert (str(error), error.hint) == ("it broke", "mend it")
     assert error.exit_status in (1, 2, 3)
+
+
+def test_python_programmers_catch_what_they_expect() -> None:
+    """By the built-in class, whose own attributes stay empty: no number of an error of the system."""
+    for kind in (SandboxTimeoutError, ExecTimeoutError):
+        with pytest.raises(TimeoutError) as late:
+            raise kind("too late", "wait longer")
+        assert isinstance(late.value, SandboxError)
+        assert (str(late.value), late.value.errno, late.value.args) == ("too late", None, ("too late",))
+    with pytest.raises(TypeError) as wrong:
+        raise SpecTypeError("no string", "pass a string")
+    assert isinstance(wrong.value, SpecError)
 
 
 def test_the_root_says_too_little_to_be_raised() -> None:

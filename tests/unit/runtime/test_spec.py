@@ -137,8 +137,13 @@ def test_ports_are_ports() -> None:
         check_ports((-1,))
 
 
+def test_output_is_text_and_bytes_on_request() -> None:
+    result = ExecResult(exit_code=0, stdout_bytes=b"\xc3\xbc\xff", stderr_bytes=b"\xc3")
+    assert (result.stdout, result.stderr, result.text) == ("ü\ufffd", "\ufffd", "ü\ufffd")
+
+
 def test_a_result_is_checked_for_those_who_want_that() -> None:
-    good = ExecResult(exit_code=0, stdout=b"\xff ok")
+    good = ExecResult(exit_code=0, stdout_bytes=b"\xff ok")
     assert good.check() is good
     assert good.text == "� ok"
     with pytest.raises(CommandError, match="status 3"):

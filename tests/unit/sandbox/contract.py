@@ -18,7 +18,13 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from egress.errors import UnreadableError
-from egress.runtime.errors import ArchiveError, PathNotFoundError, SandboxDiedError, SpecError
+from egress.runtime.errors import (
+    ArchiveError,
+    PathNotFoundError,
+    SandboxDiedError,
+    SandboxTimeoutError,
+    SpecError,
+)
 from egress.sandbox.errors import (
     FailedCommandError,
     LateCommandError,
@@ -58,16 +64,16 @@ def a_text_is_a_line_and_a_sequence_is_words(box: Sandbox) -> None:
 def input_is_text_bytes_or_a_file(box: Sandbox) -> None:
     assert box.exec("cat", input="ü").text == "ü"
     assert box.exec("wc -c", input=b"x" * 200_000).text.strip() == "200000"
-    assert box.exec("cat", input=io.BytesIO(b"file")).stdout == b"file"
-    assert box.exec("cat").stdout == b""
+    assert box.exec("cat", input=io.BytesIO(b"file")).stdout == "file"
+    assert box.exec("cat").stdout == ""
 
 
 @case("commands")
 def output_is_told_as_it_comes(box: Sandbox) -> None:
-    out: list[bytes] = []
-    err: list[bytes] = []
+    out: list[str] = []
+    err: list[str] = []
     box.exec("echo one; echo two >&2", on_stdout=out.append, on_stderr=err.append)
-    assert (b"".join(out), b"".join(err)) == (b"one\n", b"two\n")
+    assert ("".join(out), "".join(err)) == ("one\n", "two\n")
 
 
 @case("commands")
@@ -75,11 +81,67 @@ def a_failure_that_is_checked_carries_its_output(box: Sandbox) -> None:
     assert box.exec("exit 3").exit_code == 3
     with pytest.raises(FailedCommandError, match="status 3") as failed:
         box.exec("echo why >&2; exit 3", check=True)
-    assert failed.value.result.stderr == b"why\n"
+    assert failed.value.result.stderr == "why\n"
     with pytest.raises(LateCommandError) as late:
         box.exec("echo before; sleep 60", check=True, timeout=0.3)
-    assert late.value.result.stdout == b"before\n"
+    assert late.value.result.stdout == "before\n"
     assert late.value.result.exit_code == 124
+
+
+@case("commands")
+def a_character_that_is_cut_in_two_arrives_whole(box: Sandbox) -> None:
+    pieces: list[str] = []
+    result = box.exec(r"printf 'a\303'; sleep 0.3; printf '\274b\377'", on_stdout=pieces.append)
+    assert "".join(pieces) == result.stdout == "aüb\ufffd"
+    pieces.clear()
+    box.exec(r"printf 'never whole: \303'", on_stdout=pieces.append)
+    assert "".join(pieces) == "never whole: \ufffd"
+    pieces.clear()
+    with box.spawn(r"printf 'a\303' >&2; sleep 0.3; printf '\274b' >&2", on_stderr=pieces.append) as process:
+        assert "".join(process.stderr.chunks()) == process.stderr.read() == "aüb"
+        process.wait(30)
+    assert "".join(pieces) == "aüb"
+
+
+@case("commands")
+def bytes_are_handed_over_on_request(box: Sandbox) -> None:
+    pieces: list[bytes] = []
+    result = box.exec(r"printf '\303\050'", text=False, on_stdout=pieces.append)
+    assert b"".join(pieces) == result.stdout_bytes == b"\xc3("
+    with box.spawn(r"printf '\377'", text=False, on_stdout=pieces.append) as process:
+        assert b"".join(process.stdout.byte_chunks()) == process.stdout.read_bytes() == b"\xff"
+        process.wait(30)
+    assert pieces[-1] == b"\xff"
+
+
+@case("commands")
+def a_line_runs_in_bash_where_there_is_one(box: Sandbox) -> None:
+    has_bash = box.exec(["sh", "-c", "command -v bash"]).exit_code == 0
+    assert box.exec("echo ${BASH_VERSION:+bash}").text == ("bash\n" if has_bash else "\n")
+    with box.session() as session:
+        assert session.exec("echo ${BASH_VERSION:+bash}").text == ("bash\n" if has_bash else "\n")
+    if has_bash:
+        line = "set -o pipefail; [[ one == o* ]] && source /dev/null && (exit 3) | true"
+        assert box.exec(line).exit_code == 3
+
+
+@case("commands")
+def a_program_that_cannot_be_run_is_named(box: Sandbox) -> None:
+    box.files.write("plain.txt", "no program", mode=0o644)
+    for words, status, why in (
+        (["no-such-program", "x"], 127, "command not found: no-such-program\n"),
+        (["./missing"], 127, "command not found: ./missing\n"),
+        (["./plain.txt"], 126, "command cannot be run: ./plain.txt\n"),
+    ):
+        result = box.exec(words)
+        assert (result.exit_code, result.stdout, result.stderr) == (status, "", why)
+
+
+@case("commands")
+def a_variable_of_any_name_reaches_the_command(box: Sandbox) -> None:
+    names = ("token", "seconds", "turns", "watch", "why", "setsid", "status", "verb", "place", "missing")
+    found = box.exec(["env"], env=dict.fromkeys(names, "given"), timeout=60).text.splitlines()
+    assert {f"{name}=given" for name in names} <= set(found)
 
 
 @case("commands")
@@ -102,7 +164,7 @@ def a_process_is_written_to_and_read_line_by_line(box: Sandbox) -> None:
         process.close_stdin()
         assert list(lines) == []
         assert process.wait(30).exit_code == 0
-        assert list(process.stderr.chunks()) == [b"end\n"]
+        assert list(process.stderr.chunks()) == ["end\n"]
     assert process.poll() == 0
     assert "ended with 0" in repr(process)
 
@@ -121,7 +183,7 @@ def a_reader_who_is_too_slow_is_told(box: Sandbox) -> None:
         "echo first; read go; i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo $i; done", keep=1000
     )
     chunks = process.stdout.chunks()
-    assert next(chunks) == b"first\n"
+    assert next(chunks) == "first\n"
     process.write("go\n")
     process.wait(30)
     with pytest.raises(OutputLostError, match="bytes of output"):
@@ -133,7 +195,7 @@ def a_reader_who_is_too_slow_is_told(box: Sandbox) -> None:
 def it_is_waited_for_until_it_says_something(box: Sandbox) -> None:
     process = box.spawn("echo starting >&2; read go; printf 'ready on 80'; sleep 60")
     assert process.wait_for_log("starting", timeout=30)[0] == "starting"
-    with pytest.raises(TimeoutError):
+    with pytest.raises(SandboxTimeoutError):
         process.wait_for_log("ready", timeout=0.1)
     process.write("go\n")
     assert process.wait_for_log(re.compile(r"ready on (\d+)"), timeout=30)[1] == "80"
@@ -165,7 +227,7 @@ def it_is_ended_with_what_it_began(box: Sandbox) -> None:
 @case("process")
 def a_wait_has_its_own_time(box: Sandbox) -> None:
     with box.spawn("sleep 60") as process:
-        with pytest.raises(TimeoutError):
+        with pytest.raises(SandboxTimeoutError):
             process.wait(0.05)
         assert process.poll() is None
         assert "running" in repr(process)
@@ -215,9 +277,9 @@ def it_keeps_folder_variables_and_functions(box: Sandbox) -> None:
 def each_command_has_its_own_status_and_output(box: Sandbox) -> None:
     with box.session() as session:
         one = session.exec("printf out; printf err >&2; (exit 4)")
-        assert (one.exit_code, one.stdout, one.stderr) == (4, b"out", b"err")
+        assert (one.exit_code, one.stdout, one.stderr) == (4, "out", "err")
         two = session.exec("echo $?")
-        assert (two.exit_code, two.stderr) == (0, b"")
+        assert (two.exit_code, two.stderr) == (0, "")
         assert session.exec("printf 'a\\\\nb\n'; echo '\\n' | wc -c").exit_code == 0
         with pytest.raises(FailedCommandError):
             session.exec("false", check=True)
@@ -228,18 +290,18 @@ def output_that_looks_like_a_mark_is_output(box: Sandbox) -> None:
     with box.session() as session:
         fake = "echo 0123456789abcdef0123456789abcdef 0; echo 'x 1' >&2; head -c 3000 /dev/zero"
         result = session.exec(fake)
-        assert result.stdout.startswith(b"0123456789abcdef0123456789abcdef 0\n")
+        assert result.stdout.startswith("0123456789abcdef0123456789abcdef 0\n")
         assert len(result.stdout) == 35 + 3000
-        assert session.exec("echo next").stdout == b"next\n"
+        assert session.exec("echo next").stdout == "next\n"
 
 
 @case("session")
 def a_command_reads_nothing_and_cannot_write_over_the_loop(box: Sandbox) -> None:
     with box.session() as session:
-        assert session.exec("cat; read x; echo got:$x").stdout == b"got:\n"
+        assert session.exec("cat; read x; echo got:$x").stdout == "got:\n"
         assert session.exec("read x <&9; echo x >&7; echo $?").state_kept
-        assert session.exec("exec >/dev/null 2>&1; echo gone").stdout == b""
-        assert session.exec("echo here; echo there >&2").stderr == b"there\n"
+        assert session.exec("exec >/dev/null 2>&1; echo gone").stdout == ""
+        assert session.exec("echo here; echo there >&2").stderr == "there\n"
 
 
 @case("session")
@@ -247,7 +309,7 @@ def what_ends_the_shell_is_said_and_the_next_begins_anew(box: Sandbox) -> None:
     with box.session() as session:
         session.exec("kept=1")
         ended = session.exec("echo bye; exit 5")
-        assert (ended.exit_code, ended.stdout, ended.state_kept) == (5, b"bye\n", False)
+        assert (ended.exit_code, ended.stdout, ended.state_kept) == (5, "bye\n", False)
         assert session.exec("echo [$kept]").text == "[]\n"
         assert session.exec("kill -9 $$").state_kept is False
         broken = session.exec("if x (")
@@ -260,7 +322,7 @@ def time_that_is_over_ends_the_command_and_not_the_state(box: Sandbox) -> None:
     with box.session() as session:
         session.exec("kept=1; sleep 77 & ")
         late = session.exec("sleep 60; echo never", timeout=0.3)
-        assert (late.exit_code, late.timed_out, late.state_kept, late.stdout) == (124, True, True, b"")
+        assert (late.exit_code, late.timed_out, late.state_kept, late.stdout) == (124, True, True, "")
         loop = session.exec("while :; do :; done", timeout=0.3)
         assert (loop.timed_out, loop.state_kept) == (True, True)
         assert session.exec("echo $kept; kill -0 $! && echo alive").text == "1\nalive\n"
@@ -272,7 +334,7 @@ def time_that_is_over_ends_the_command_and_not_the_state(box: Sandbox) -> None:
 def where_a_function_is_cut_short_nothing_after_it_is_run(box: Sandbox) -> None:
     with box.session() as session:
         late = session.exec("f() { sleep 60; }; f; echo never; touch never", timeout=0.3)
-        assert (late.timed_out, late.state_kept, late.stdout) == (True, False, b"")
+        assert (late.timed_out, late.state_kept, late.stdout) == (True, False, "")
         assert not box.files.exists("never")
 
 
@@ -566,7 +628,7 @@ def a_terminal_shows_what_is_typed_and_said(box: Sandbox) -> None:
 @case("terminal")
 def closing_a_terminal_ends_its_program(box: Sandbox) -> None:
     terminal = box.pty("cat")
-    with pytest.raises(TimeoutError):
+    with pytest.raises(SandboxTimeoutError):
         terminal.wait(0.05)
     terminal.close()
     assert terminal.wait(30) != 0

@@ -152,8 +152,8 @@ class LocalProcess:
         duration = time.monotonic() - self._began
         return ExecResult(
             exit_code=status,
-            stdout=self._out.data(),
-            stderr=self._err.data(),
+            stdout_bytes=self._out.data(),
+            stderr_bytes=self._err.data(),
             duration=duration,
             timed_out=status == 124 and limit is not None and duration >= limit,
             truncated=self._out.truncated or self._err.truncated,

@@ -54,7 +54,19 @@ def test_both_have_the_same_surface(sync: type, twin: type) -> None:
 
 
 def test_what_waits_is_awaited() -> None:
-    plain = {"poll", "logs", "read", "chunks", "lines", "watch", "name", "cols", "rows"}
+    plain = {
+        "poll",
+        "logs",
+        "read",
+        "read_bytes",
+        "chunks",
+        "byte_chunks",
+        "lines",
+        "watch",
+        "name",
+        "cols",
+        "rows",
+    }
     for _, twin in TWINS:
         for name, method in surface(twin).items():
             assert name in plain or inspect.iscoroutinefunction(method), name
@@ -84,7 +96,8 @@ async def test_parts_of_it_are_awaited_too(tmp_path: Path) -> None:
             assert [line async for line in process.stdout.lines()] == ["one", "two"]
             assert (await process.wait()).exit_code == 0
             assert process.poll() == 0
-            assert process.stdout.read() == process.logs().encode()
+            assert process.stdout.read() == process.logs()
+            assert process.stdout.read_bytes() == process.logs().encode()
         async with await sandbox.session() as session:
             await session.exec("x=1")
             assert (await session.exec("echo $x")).text == "1\n"

@@ -33,7 +33,7 @@ def test_each_is_a_sandbox_error_with_a_code_of_its_own_or_its_parents() -> None
 def test_a_result_is_checked_and_kept() -> None:
     good = ExecResult(exit_code=0)
     assert checked(good) is good
-    bad = ExecResult(exit_code=2, stderr=b"secret things")
+    bad = ExecResult(exit_code=2, stderr_bytes=b"secret things")
     with pytest.raises(FailedCommandError) as failed:
         checked(bad)
     assert failed.value.result is bad

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import io
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +17,11 @@ from egress.fleet.errors import SandboxDiffersError
 from egress.fleet.protocol import FleetInfo
 from egress.runtime.errors import (
     SandboxDiedError,
+    SandboxError,
     SandboxNotFoundError,
     SandboxStateError,
     SpecError,
+    SpecTypeError,
     UnsupportedError,
 )
 from egress.runtime.fake import FakeRuntime
@@ -27,6 +34,88 @@ from tests.unit.sandbox.contract import CASES, Case
 @pytest.mark.parametrize("promise", CASES["commands"], ids=lambda case: case.__name__)
 def test_a_promise_is_kept(promise: Case, box: Sandbox) -> None:
     promise(box)
+
+
+def test_a_line_runs_in_sh_where_there_is_no_bash(box: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "echo").symlink_to("/bin/echo")
+    assert box.exec("echo $0 ${BASH_VERSION:-none}", env={"PATH": str(tmp_path)}).text == "sh none\n"
+    with box.session(env={"PATH": str(tmp_path)}) as session:
+        assert session.exec("echo ${BASH_VERSION:-none}").text == "none\n"
+
+
+def test_a_callback_that_fails_is_no_silence(box: Sandbox) -> None:
+    def fail(_: str) -> None:
+        raise ZeroDivisionError
+
+    # The rest of the cut character is handed over when the process has ended.
+    process = box.spawn(r"printf '\303'", on_stdout=fail)
+    with pytest.raises(ZeroDivisionError):
+        process.wait(30)
+    with pytest.raises(ZeroDivisionError):
+        box.exec(r"printf '\303'", on_stdout=fail)
+
+
+WRONG_CREATIONS: dict[str, object] = {
+    "name": 5, "image": 5, "profile": 5, "env": ["A=b"], "timeout": "5", "idle_timeout": "5", "memory": [],
+    "cpus": "2", "pids": 64.5, "size": {}, "temporary": b"8m", "labels": {"a": 1}, "volumes": 5,
+    "runtime": 5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value"), WRONG_CREATIONS.items())
+def test_an_argument_of_the_wrong_type_is_named(fake: FakeRuntime, field: str, value: object) -> None:
+    fleet = Fleet(fake, about=FleetInfo(kind="fake"), tick=None)
+    with pytest.raises(SpecTypeError, match=field if field != "pids" else "processes") as caught:
+        Sandbox.create(**{"image": "any", "runtime": fleet, field: value})  # type: ignore[arg-type]
+    assert isinstance(caught.value, SandboxError)
+    assert isinstance(caught.value, TypeError)
+    assert caught.value.hint
+    assert Sandbox.list(runtime=fleet) == []
+
+
+def test_every_argument_of_a_sandbox_is_tried_with_a_wrong_type() -> None:
+    assert set(WRONG_CREATIONS) == set(inspect.signature(Sandbox.create).parameters)
+
+
+WRONG_CALLS: list[Callable[[Any], object]] = [
+    lambda box: box.exec(5),
+    lambda box: box.exec(None),
+    lambda box: box.exec(b"true"),
+    lambda box: box.exec(["echo", 5]),
+    lambda box: box.exec("true", cwd=5),
+    lambda box: box.exec("true", env=5),
+    lambda box: box.exec("true", env={"A": 5}),
+    lambda box: box.exec("true", env={5: "A"}),
+    lambda box: box.exec("true", timeout="5"),
+    lambda box: box.exec("cat", input=5),
+    lambda box: box.exec("cat", input=io.StringIO("text")),
+    lambda box: box.exec("true", on_stdout=5),
+    lambda box: box.spawn(5),
+    lambda box: box.spawn("true", on_stderr=5),
+    lambda box: box.spawn("true", keep="5"),
+    lambda box: box.spawn("cat").write(5),
+    lambda box: box.session(shell=5).exec("true"),
+    lambda box: box.session().exec(5),
+    lambda box: box.session().exec("true", on_stdout=5),
+    lambda box: box.pty(5),
+    lambda box: box.pty(cols="80"),
+    lambda box: box.wait_for_port("80"),
+    lambda box: box.files.read(5),
+    lambda box: box.files.write("a", 5),
+    lambda box: box.files.rename("a", 5),
+    lambda box: box.git.clone(5),
+    lambda box: box.git.clone("https://git.example.com/a/b", depth="1"),
+    lambda box: box.git.clone("https://git.example.com/a/b", branch=5),
+    lambda _: Sandbox.connect(5, runtime=FakeRuntime()),  # type: ignore[arg-type]
+    lambda _: Sandbox.prepare("2", image="any", runtime=FakeRuntime()),  # type: ignore[arg-type]
+]
+
+
+def test_a_call_with_a_wrong_type_says_so(box: Sandbox) -> None:
+    for number, call in enumerate(WRONG_CALLS):
+        with pytest.raises(SpecTypeError) as caught:
+            call(box)
+        assert caught.value.hint, number
 
 
 def test_it_comes_and_goes_with_its_block(fake: FakeRuntime) -> None:

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from egress.runtime.errors import PortClosedError, SpecError
+from egress.runtime.errors import PortClosedError, SandboxTimeoutError, SpecError
 from egress.runtime.fake import FakeRuntime
 from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.errors import LogEndedError
@@ -34,7 +34,7 @@ def test_it_waits_until_something_listens() -> None:
 
 
 def test_it_gives_up() -> None:
-    with pytest.raises(TimeoutError):
+    with pytest.raises(SandboxTimeoutError, match=r"port 80 within 0\.1s"):
         await_port(CommandRunner(Ports(10**6), "one"), 80, timeout=0.1)
     with pytest.raises(LogEndedError, match="port 80"):
         await_port(CommandRunner(Ports(10**6), "one"), 80, None, lambda: True)

@@ -112,7 +112,7 @@ class StackTrial:
             argv=("/bin/sh", "-c", line), env=told, timeout=_STACK_TIMEOUT, most_output=_MAX_OUTPUT_BYTES
         )
         result = self.fleet.exec(name, command)
-        return result.exit_code, (result.stdout + result.stderr).decode("utf-8", "replace")
+        return result.exit_code, result.stdout + result.stderr
 
 
 @contextmanager

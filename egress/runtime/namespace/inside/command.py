@@ -137,9 +137,9 @@ def _run(words: Sequence[bytes], variables: Mapping[bytes, bytes], reporter: soc
                     os.execve(b"/bin/sh", [b"sh", path, *words[1:]], dict(variables))  # noqa: S606
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 status = _NOT_A_PROGRAM_STATUS
-    reason = b"not found" if status == _NO_PROGRAM_STATUS else b"cannot be run"
+    reason = b"command not found: " if status == _NO_PROGRAM_STATUS else b"command cannot be run: "
     with suppress(OSError):
-        os.write(2, words[0] + b": " + reason + b"\n")
+        os.write(2, reason + words[0] + b"\n")
     os._exit(status)
 
 

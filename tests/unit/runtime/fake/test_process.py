@@ -29,7 +29,7 @@ def test_a_program_goes_no_further_once_it_was_ended() -> None:
     process.kill()
     may_go_on.set()
     result = process.wait(30)
-    assert (result.exit_code, result.stdout, reached) == (143, b"", [])
+    assert (result.exit_code, result.stdout_bytes, reached) == (143, b"", [])
 
 
 def test_a_program_that_waits_for_input_is_ended_too() -> None:

@@ -26,10 +26,10 @@ def run(*words: str, data: bytes = b"") -> ExecResult:
 )  # fmt: skip
 def test_it_does_what_it_is_named_for(words: tuple[str, ...], status: int, out: bytes) -> None:
     result = run(*words, data=b"data")
-    assert (result.exit_code, result.stdout) == (status, out)
+    assert (result.exit_code, result.stdout_bytes) == (status, out)
 
 
 def test_what_is_missing_is_said() -> None:
-    assert b"No such file" in run("cat", "nothing").stderr
+    assert b"No such file" in run("cat", "nothing").stderr_bytes
     assert run("nothing").exit_code == 127
-    assert b"X=y\n" in run("env").stdout
+    assert b"X=y\n" in run("env").stdout_bytes

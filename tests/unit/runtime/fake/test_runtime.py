@@ -80,7 +80,7 @@ def test_programs_of_a_test_do_what_processes_do() -> None:
     runtime.create(Spec(name="one", image="any"))
     runtime.start("one")
     result = runtime.exec("one", Command(argv=("count",), input=b"12345", cwd="/tmp"))
-    assert (result.exit_code, result.stderr) == (7, b"counted\n")
+    assert (result.exit_code, result.stderr_bytes) == (7, b"counted\n")
     assert runtime.files("one").read("/tmp/count") == b"5"
 
 
@@ -111,7 +111,7 @@ def test_a_program_waits_while_its_sandbox_is_paused() -> None:
     with pytest.raises(TimeoutError):
         process.wait(0.05)
     runtime.resume("one")
-    assert process.wait(10).stdout == b"meanwhile"
+    assert process.wait(10).stdout_bytes == b"meanwhile"
 
 
 def test_it_is_dressed_and_admitted_as_a_real_one() -> None:
@@ -127,7 +127,7 @@ def test_it_is_dressed_and_admitted_as_a_real_one() -> None:
     with pytest.raises(SandboxExistsError):
         FakeRuntime(gateway).create(Spec(name="one", image="any"))
     runtime.start("one")
-    assert runtime.exec("one", Command(argv=("cat", "/etc/ssl/x"))).stdout == b"certificate"
+    assert runtime.exec("one", Command(argv=("cat", "/etc/ssl/x"))).stdout_bytes == b"certificate"
     assert "A=b\n" in runtime.exec("one", Command(argv=("env",))).text
     runtime.close()
     assert gateway.admitted == {}

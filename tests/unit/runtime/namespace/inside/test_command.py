@@ -32,9 +32,12 @@ print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
 
 
 def test_one_that_is_not_there_ends_as_a_shell_would_say() -> None:
-    assert run_inside(_RUN, "no-such-program").splitlines() == ["no-such-program: not found", "127"]
-    assert run_inside(_RUN, "/etc/passwd/x").splitlines() == ["/etc/passwd/x: not found", "127"]
-    assert run_inside(_RUN, "/etc").splitlines() == ["/etc: cannot be run", "126"]
+    assert run_inside(_RUN, "no-such-program").splitlines() == [
+        "command not found: no-such-program",
+        "127",
+    ]
+    assert run_inside(_RUN, "/etc/passwd/x").splitlines() == ["command not found: /etc/passwd/x", "127"]
+    assert run_inside(_RUN, "/etc").splitlines() == ["command cannot be run: /etc", "126"]
 
 
 def test_a_text_without_a_first_line_is_a_script(tmp_path: Path) -> None:
