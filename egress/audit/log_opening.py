@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Unpack
 
-from egress.audit import checkpoint, files, inflight, register, started_lines
+from egress.audit import chain_count, chain_register, checkpoint, files, inflight
 from egress.audit.chain import Keys
 from egress.audit.chain_folders import (
     CHAINS_FOLDER,
@@ -21,8 +21,8 @@ from egress.audit.chain_folders import (
     chain_folders,
     numbered_chain,
 )
+from egress.audit.chain_register import DamagedRegisterError, Entries, RegisteredLine
 from egress.audit.clock import AuditClock
-from egress.audit.register import DamagedRegisterError, Entries, RegisteredLine
 from egress.audit.resume_point import OtherKeyError
 from egress.audit.sink import Sink, SinkOptions
 from egress.errors import UnreadableError, reason_of
@@ -111,7 +111,7 @@ def _lock(chain: ChainFolder) -> int | None:
 
 def _known(log: Path, keys: Keys) -> Entries:
     try:
-        return register.read(log, keys.register) or {}
+        return chain_register.read(log, keys.register) or {}
     except DamagedRegisterError:
         return {}
 
@@ -126,24 +126,24 @@ def _number(place: str) -> int:
 
 def _begin_register(log: Path, keys: Keys) -> None:
     """Write an empty register for a log that never had one: from now on a missing register is damage."""
-    with register.locked(log):
+    with chain_register.locked(log):
         try:
-            is_missing = register.read(log, keys.register) is None
+            is_missing = chain_register.read(log, keys.register) is None
         except DamagedRegisterError:
             _refuse_other_key(log, keys)
         else:
             if is_missing and not _had_register(log):
-                register.write(log, keys.register, {})
+                chain_register.write(log, keys.register, {})
 
 
 def _registered(log: Path, keys: Keys, chain: ChainFolder, sink: Sink) -> Sink:
     """Enter the chain into the register, before its proxy writes a line of its own."""
     try:
-        with register.locked(log):
+        with chain_register.locked(log):
             entries = _entries(log, keys, sink)
             _add_missing(log, keys, entries)
             entries[chain.place] = RegisteredLine(sink.newest, sink.newest_mac)
-            register.write(log, keys.register, entries)
+            chain_register.write(log, keys.register, entries)
     except BaseException:
         sink.close()
         raise
@@ -151,10 +151,10 @@ def _registered(log: Path, keys: Keys, chain: ChainFolder, sink: Sink) -> Sink:
 
     def closed(seq: int, mac: bytes) -> None:
         # An old entry stays right: it only asks for fewer lines.
-        with suppress(OSError, UnreadableError, DamagedRegisterError), register.locked(log):
-            known = register.read(log, keys.register)
+        with suppress(OSError, UnreadableError, DamagedRegisterError), chain_register.locked(log):
+            known = chain_register.read(log, keys.register)
             if known is not None:
-                register.write(log, keys.register, {**known, chain.place: RegisteredLine(seq, mac)})
+                chain_register.write(log, keys.register, {**known, chain.place: RegisteredLine(seq, mac)})
 
     sink.on_closed = closed
     return sink
@@ -163,7 +163,7 @@ def _registered(log: Path, keys: Keys, chain: ChainFolder, sink: Sink) -> Sink:
 def _entries(log: Path, keys: Keys, sink: Sink) -> Entries:
     """Read the register. If it is missing or damaged, record that, and begin a new one."""
     try:
-        found = register.read(log, keys.register)
+        found = chain_register.read(log, keys.register)
     except DamagedRegisterError:
         found = None
     if found is None:
@@ -183,7 +183,7 @@ def _refuse_other_key(log: Path, keys: Keys) -> None:
 def _had_register(log: Path) -> bool:
     """Return whether a log without a register had one: every start since version 0.3 makes it."""
     later = [chain for chain in chain_folders(log) if chain.number > 1]
-    return any(files.numbers(chain.path) for chain in later) or started_lines.newest_count(log) > 0
+    return any(files.numbers(chain.path) for chain in later) or chain_count.newest_count(log) > 0
 
 
 def _add_missing(log: Path, keys: Keys, entries: Entries) -> None:

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from egress.audit import register
+from egress.audit import chain_register
 from egress.audit.chain import Keys
 from egress.audit.chain_folders import FIRST_PLACE, ChainFolder, chain_folders
+from egress.audit.chain_register import REGISTER, DamagedRegisterError, Entries
 from egress.audit.files import Pruning
-from egress.audit.register import REGISTER, DamagedRegisterError, Entries
 from egress.audit.verify import LogFault, NoLogError, Verification, verify
 from egress.errors import UnreadableError, reason_of
 
@@ -106,7 +106,7 @@ def _verified(log: Path, key: bytes, *, keeps_seen: bool) -> LogVerification:
 def _entries(log: Path, key: bytes) -> tuple[Entries | None, list[LogFault]]:
     """Return the register, and the fault that it was changed."""
     try:
-        return register.read(log, Keys.of(key).register), []
+        return chain_register.read(log, Keys.of(key).register), []
     except DamagedRegisterError:
         text = "the register of chains was changed, or belongs to another log"
         return {}, [LogFault(REGISTER, 0, "register", text)]

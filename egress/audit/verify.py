@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
 
-from egress.audit import checkpoint, files, started_lines
+from egress.audit import chain_count, checkpoint, files
 from egress.audit.chain import TAIL, ZERO_MAC, Chain, Keys, ParsedLine, is_authentic, mac_in, parse_line
+from egress.audit.chain_register import RegisteredLine
 from egress.audit.checkpoint import Checkpoint
 from egress.audit.files import Pruning
 from egress.audit.gaps import Fragment, Gap, gap_in
 from egress.audit.quick_verify import BatchVerifier, is_plain, read_batches, split_lines
-from egress.audit.register import RegisteredLine
 from egress.audit.resume_point import previous_mac_in
 from egress.audit.verified_extent import ExtentDigest, VerifiedExtent
 from egress.errors import UnreadableError, reason_of
@@ -266,7 +266,7 @@ class _Walk:
         self.number += len(texts)
         self.lines += len(texts)
         self.mac, self.seq = mac, last.seq
-        self.chains = max([self.chains, *started_lines.counts_in(data)])
+        self.chains = max([self.chains, *chain_count.counts_in(data)])
         return True
 
     def missing(self, first: int, end: int) -> None:
@@ -352,7 +352,7 @@ class _Walk:
         self.settle()
         self.broken = False
         self.mac, self.seq, self.lines = line.mac, line.seq, self.lines + 1
-        self.chains = max([self.chains, *started_lines.counts_in(line.content)])
+        self.chains = max([self.chains, *chain_count.counts_in(line.content)])
         expected, source = self.points.get(line.seq, (line.mac, ""))
         if line.mac != expected:
             self.fault(self.name, self.number, "altered", f"this is not the line that the {source} knows")

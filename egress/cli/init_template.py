@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from egress.cli.config_url import UrlHost
 from egress.cli.discover import (
     DOTENV,
     ENVIRONMENT,
@@ -20,6 +19,7 @@ from egress.cli.discover import (
     TokenSource,
 )
 from egress.cli.render import printable
+from egress.cli.url_host import UrlHost
 from egress.rules.compile.policy_writer import Fields, flow
 
 SCHEMA_LINE = "# yaml-language-server: $schema=./hosts.schema.json\n"

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from egress.addons.mitm_options import check_key_log
+from egress.addons.withheld_options import check_key_log
 from egress.doctor.diagnosis import Diagnosis, from_error, list_some, note, ok, warning
 from egress.doctor.proxy_setup import ProxySetup
 from egress.errors import EgressError

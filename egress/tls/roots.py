@@ -1,7 +1,7 @@
 """The roots that upstream connections trust: the public ones and those of named PEM files, and no others.
 
 The checked bytes are the loaded bytes: no path is read twice. No option of mitmproxy undoes the choice, since
-`addons/mitm_options` withholds them all.
+`addons/withheld_options` withholds them all.
 """
 
 from __future__ import annotations

@@ -38,9 +38,9 @@ from egress.addons.http_layers import (
     TakeAnotherTurn,
     WriteBlocked,
 )
-from egress.addons.mitm_options import NO_OPTIONS
 from egress.addons.tls_hooks import TlsHooks
 from egress.addons.tls_layers import ConnectionLost
+from egress.addons.withheld_options import NO_OPTIONS
 from egress.errors import CODES
 from egress.proxy.lanes.connection import CarriedConnection
 from egress.proxy.lanes.dial import ConnectedSocket, DialError

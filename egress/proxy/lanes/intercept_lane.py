@@ -17,8 +17,8 @@ from mitmproxy.tls import TlsData
 
 from egress.addons.guard import HookGuard
 from egress.addons.http_layers import HttpLayer, NextLayerChooser
-from egress.addons.mitm_options import check_key_log
 from egress.addons.tls_hooks import TlsHooks
+from egress.addons.withheld_options import check_key_log
 from egress.environment import read_environment
 from egress.proxy.lanes.connection import AdmittedConnection, CarriedConnection
 from egress.proxy.lanes.dial import ConnectedSocket, DialError

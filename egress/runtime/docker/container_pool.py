@@ -14,7 +14,7 @@ from typing import Final
 
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.prewarmer import Prewarmer
-from egress.runtime.docker.unassigned import UnassignedContainer
+from egress.runtime.docker.unassigned_container import UnassignedContainer
 from egress.runtime.errors import SpecError, UnsupportedError
 from egress.runtime.spec import MAX_READY, NO_VALUES, Spec, check_ready_count
 

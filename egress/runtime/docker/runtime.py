@@ -28,7 +28,7 @@ from egress.runtime.docker.engine_socket import ENGINE_SOCKET
 from egress.runtime.docker.network_cell import NetworkCell, NetworkCellPool
 from egress.runtime.docker.process import DockerProcess, ExecTarget, death_error
 from egress.runtime.docker.reaper import reap
-from egress.runtime.docker.unassigned import (
+from egress.runtime.docker.unassigned_container import (
     UnassignedContainer,
     UnassignedContainerFactory,
     dummy_admission,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from egress.audit import open_log, register
+from egress.audit import chain_register, open_log
 from egress.audit.chain import Keys
+from egress.audit.chain_register import REGISTER
 from egress.audit.inflight import SLOT
-from egress.audit.register import REGISTER
 from egress.errors import UnreadableError
 from tests.unit.audit.chained_log import faults, opened_log, sound_log, write_chains
 from tests.unit.audit.sample import FACTS, KEY, OPENING, RECORD, Clock, abandon, full_at, kinds, opened, read
@@ -21,7 +21,7 @@ KEYS = Keys.of(KEY)
 
 
 def places(log: Path) -> list[str]:
-    return sorted(register.read(log, KEYS.register) or {})
+    return sorted(chain_register.read(log, KEYS.register) or {})
 
 
 def test_one_proxy_after_the_other_continues_the_first_chain(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from egress.audit import verify_log
-from egress.audit.register import REGISTER
+from egress.audit.chain_register import REGISTER
 from egress.errors import UnreadableError
 from egress.review.pruning import Retention, prune
 from tests.tiers import examples

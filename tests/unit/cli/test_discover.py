@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from egress.cli.config_url import Repository
 from egress.cli.discover import MAX_BYTES, DiscoveredSetup, TokenSource, discover
 from egress.cli.registry_query import ToolAnswer
+from egress.cli.url_host import Repository
 
 SENTINEL = "sentinel-9f3a"
 

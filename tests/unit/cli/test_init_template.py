@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.cli.config_url import Repository, UrlHost
 from egress.cli.discover import (
     DOTENV,
     ENVIRONMENT,
@@ -17,6 +16,7 @@ from egress.cli.discover import (
     TokenSource,
 )
 from egress.cli.init_template import SCHEMA_LINE, summary, text
+from egress.cli.url_host import Repository, UrlHost
 from egress.policy.bundled_presets import preset_texts
 from egress.rules.compile.load import RuleText, load
 from egress.rules.compile.rule_tests import run_rule_tests

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from egress.cli import registry_query
-from egress.cli.config_url import parse_host
 from egress.cli.registry_query import ToolAnswer, ask_tools
+from egress.cli.url_host import parse_host
 
 PIP_HELP = """Usage: pip install [options]
 

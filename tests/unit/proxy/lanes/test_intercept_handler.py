@@ -30,8 +30,8 @@ from egress.addons.http_layers import (
     TakeAnotherTurn,
     WriteBlocked,
 )
-from egress.addons.mitm_options import NO_OPTIONS
 from egress.addons.tls_layers import ConnectionLost
+from egress.addons.withheld_options import NO_OPTIONS
 from egress.proxy.lanes.dial import ConnectedSocket, Dialer
 from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
 from egress.proxy.lanes.intercept_lane import InterceptLane

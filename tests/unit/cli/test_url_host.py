@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.cli.config_url import Repository, UrlHost, parse_host, parse_repository
+from egress.cli.url_host import Repository, UrlHost, parse_host, parse_repository
 
 SENTINEL = "sentinel"
 

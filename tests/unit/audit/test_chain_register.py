@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.audit import register
-from egress.audit.register import REGISTER, DamagedRegisterError, RegisteredLine
+from egress.audit import chain_register
+from egress.audit.chain_register import REGISTER, DamagedRegisterError, RegisteredLine
 from egress.errors import UnreadableError
 
 KEY = bytes(32)
@@ -26,8 +26,8 @@ ENTRIES = {
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    with register.locked(tmp_path):
-        register.write(tmp_path, KEY, ENTRIES)
+    with chain_register.locked(tmp_path):
+        chain_register.write(tmp_path, KEY, ENTRIES)
     return tmp_path
 
 
@@ -37,20 +37,20 @@ def sealed(value: object) -> bytes:
 
 
 def test_it_is_read_as_it_was_written(log: Path) -> None:
-    assert register.read(log, KEY) == ENTRIES
+    assert chain_register.read(log, KEY) == ENTRIES
     assert (log / REGISTER).stat().st_mode & 0o007 == 0
 
 
 def test_a_log_without_one_has_none(tmp_path: Path) -> None:
-    assert register.read(tmp_path, KEY) is None
-    assert register.read(tmp_path / "missing", KEY) is None
+    assert chain_register.read(tmp_path, KEY) is None
+    assert chain_register.read(tmp_path / "missing", KEY) is None
 
 
 @given(st.data())
 def test_no_changed_byte_is_accepted(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     log = tmp_path_factory.mktemp("log")
-    with register.locked(log):
-        register.write(log, KEY, ENTRIES)
+    with chain_register.locked(log):
+        chain_register.write(log, KEY, ENTRIES)
     whole = (log / REGISTER).read_bytes()
     at = data.draw(st.integers(0, len(whole) - 1))
     changed = data.draw(
@@ -59,12 +59,12 @@ def test_no_changed_byte_is_accepted(tmp_path_factory: pytest.TempPathFactory, d
     )
     (log / REGISTER).write_bytes(changed)
     with pytest.raises(DamagedRegisterError):
-        register.read(log, KEY)
+        chain_register.read(log, KEY)
 
 
 def test_another_key_does_not_read_it(log: Path) -> None:
     with pytest.raises(DamagedRegisterError):
-        register.read(log, b"x" * 32)
+        chain_register.read(log, b"x" * 32)
 
 
 @pytest.mark.parametrize(
@@ -79,27 +79,27 @@ def test_another_key_does_not_read_it(log: Path) -> None:
 def test_a_form_that_no_version_wrote_is_damage_even_with_the_key(log: Path, value: object) -> None:
     (log / REGISTER).write_bytes(sealed(value))
     with pytest.raises(DamagedRegisterError):
-        register.read(log, KEY)
+        chain_register.read(log, KEY)
 
 
 def test_one_that_is_too_long_is_not_read(log: Path) -> None:
     with (log / REGISTER).open("ab") as file:
         file.truncate(1 << 30)
     with pytest.raises(DamagedRegisterError):
-        register.read(log, KEY)
+        chain_register.read(log, KEY)
 
 
 def test_a_link_in_its_place_is_not_followed(log: Path, tmp_path: Path) -> None:
     (log / REGISTER).rename(tmp_path / "other")
     (log / REGISTER).symlink_to(tmp_path / "other")
     with pytest.raises(OSError, match="symbolic links"):
-        register.read(log, KEY)
+        chain_register.read(log, KEY)
 
 
 def test_processes_change_it_one_after_the_other(tmp_path: Path) -> None:
     """Each adds an entry to those that it read, so an entry that gets lost would be missing."""
     program = (
-        "import sys; from pathlib import Path; from egress.audit import register as r\n"
+        "import sys; from pathlib import Path; from egress.audit import chain_register as r\n"
         "log = Path(sys.argv[1])\n"
         "for number in range(20):\n"
         "    with r.locked(log):\n"
@@ -108,20 +108,20 @@ def test_processes_change_it_one_after_the_other(tmp_path: Path) -> None:
     )
     running = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path), str(n)]) for n in range(4)]
     assert [process.wait() for process in running] == [0] * 4
-    assert len(register.read(tmp_path, KEY) or {}) == 80
+    assert len(chain_register.read(tmp_path, KEY) or {}) == 80
 
 
 def test_a_stopped_process_holds_the_others_up_for_a_bounded_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(register, "_LOCK_TIMEOUT", 0.05)
+    monkeypatch.setattr(chain_register, "_LOCK_TIMEOUT", 0.05)
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     with (
-        register.locked(tmp_path),
+        chain_register.locked(tmp_path),
         pytest.raises(UnreadableError, match="another process holds the register"),
-        register.locked(tmp_path),
+        chain_register.locked(tmp_path),
     ):
         pass
     assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
-    with register.locked(tmp_path):
+    with chain_register.locked(tmp_path):
         pass

@@ -6,7 +6,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from egress.runtime.docker.unassigned import UnassignedContainer, _BackgroundTask, mount_placeholders
+from egress.runtime.docker.unassigned_container import (
+    UnassignedContainer,
+    _BackgroundTask,
+    mount_placeholders,
+)
 from egress.runtime.protocol import Provisions
 from egress.runtime.spec import Spec
 

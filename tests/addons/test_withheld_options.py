@@ -9,7 +9,7 @@ from mitmproxy.options import Options
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layer import NextLayer
 
-from egress.addons.mitm_options import NO_OPTIONS, check_key_log
+from egress.addons.withheld_options import NO_OPTIONS, check_key_log
 from egress.errors import UsageError
 
 DANGEROUS = (

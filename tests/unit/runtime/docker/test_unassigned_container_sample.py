@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from egress.ca import public_roots
-from egress.runtime.docker.unassigned import dummy_admission
+from egress.runtime.docker.unassigned_container import dummy_admission
 from egress.runtime.provisioning import trust_kit_provisioner
 from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission

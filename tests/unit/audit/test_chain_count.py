@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.audit import Sink, started_lines
+from egress.audit import Sink, chain_count
 from tests.unit.audit.sample import KEY, NAME, Clock
 
 
@@ -29,7 +29,7 @@ def test_each_start_is_counted_in_order(tmp_path: Path) -> None:
     old = lines(tmp_path)
     old.event("started", version="0.1.0", policy="x", files="hosts.yaml")
     old.close()
-    assert started_lines.counts_in(data(tmp_path)) == [1, 7, 0]
+    assert chain_count.counts_in(data(tmp_path)) == [1, 7, 0]
 
 
 @given(st.text(max_size=30))
@@ -40,11 +40,11 @@ def test_no_text_passes_for_it(tmp_path_factory: pytest.TempPathFactory, text: s
     sink.event("started", version=lie, policy=lie, files=lie, chains=2)
     sink.event("stopped", reason=lie)
     sink.close()
-    assert started_lines.counts_in(data(log)) == [2]
+    assert chain_count.counts_in(data(log)) == [2]
 
 
 def test_the_newest_start_counts_whichever_file_it_is_in(tmp_path: Path) -> None:
-    assert started_lines.newest_count(tmp_path) == 0
+    assert chain_count.newest_count(tmp_path) == 0
     sink = lines(tmp_path)
     for chains in (3, 5):
         sink.event("started", version="1", policy="x", files="hosts.yaml", chains=chains)
@@ -53,4 +53,4 @@ def test_the_newest_start_counts_whichever_file_it_is_in(tmp_path: Path) -> None
         sink.flush()
     sink.close()
     assert len(list(tmp_path.glob("audit-*"))) > 3
-    assert started_lines.newest_count(tmp_path) == 5
+    assert chain_count.newest_count(tmp_path) == 5
