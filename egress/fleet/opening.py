@@ -33,6 +33,7 @@ from egress.runtime.errors import SandboxError
 
 if TYPE_CHECKING:
     from egress.fleet.fleet import Fleet
+    from egress.runtime.docker.runtime import ExpectedSpec
     from egress.runtime.provisioning import StandIns
 
 _RUN_VARIABLE: Final = "EGRESS_RUN_ID"
@@ -50,7 +51,7 @@ def open_fleet(  # noqa: PLR0913 - each parameter is a setting of the fleet
     stand_ins: StandIns | None = None,
     options: Sequence[str] = (),
     images: Sequence[str] = (),
-    is_single: bool = False,
+    expected: ExpectedSpec | None = None,
 ) -> Iterator[SandboxFleet]:
     """Open the sandboxes that are served in the runtime folder, or a fleet of this process alone.
 
@@ -65,7 +66,7 @@ def open_fleet(  # noqa: PLR0913 - each parameter is a setting of the fleet
         stand_ins: makes variables for programs that insist on a credential, from an admission.
         options: further options for `egress serve`.
         images: images that the sandboxes will use: without them no proxy is opened.
-        is_single: whether a fleet of this process will have one sandbox, so that nothing is made ahead.
+        expected: the one sandbox that a fleet of this process will have, so that its container is made ahead.
 
     A caller that names rules, a runtime, a log, a profile, stand-ins or options gets its own fleet. Raises
     errors of `egress.runtime.errors` and `egress.fleet.errors`, and `EgressError` for invalid settings.
@@ -97,7 +98,7 @@ def open_fleet(  # noqa: PLR0913 - each parameter is a setting of the fleet
         seccomp=seccomp,
         stand_ins=stand_ins,
         options=options,
-        is_single=is_single,
+        expected=expected,
     ) as fleet:
         yield fleet
 
@@ -119,7 +120,7 @@ def open_embedded(
     seccomp: Path | None = None,
     stand_ins: StandIns | None = None,
     options: Sequence[str] = (),
-    is_single: bool = False,
+    expected: ExpectedSpec | None = None,
 ) -> Iterator[Fleet]:
     """Open a fleet of this process alone, with its own proxy.
 
@@ -152,7 +153,7 @@ def open_embedded(
         guarded = (folder, private, state, audit, *_own_files(environ, options), *_engines(environ))
         # The runtime sets up what needs no proxy before it asks the proxy for the first time.
         proxy_client = ControlProxyClient(private, proxy.release)
-        parameters = RuntimeParameters(proxy_client, home, provision, guarded, seccomp, is_single)
+        parameters = RuntimeParameters(proxy_client, home, provision, guarded, seccomp, expected)
         made, about = open_runtime(choice, parameters)
         # A runtime that has asked the proxy for nothing yet does not hold it back any longer.
         proxy.release()

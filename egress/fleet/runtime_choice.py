@@ -10,13 +10,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from egress.fleet.protocol import FleetInfo
 from egress.runtime.docker.engine_socket import ENGINE_SOCKET, engine_sockets, is_socket
 from egress.runtime.errors import EngineUnavailableError, SandboxError, SpecError, UnsupportedError
 from egress.runtime.protocol import Provisioner, Runtime
 from egress.runtime.proxy_client import ProxyClient
+
+if TYPE_CHECKING:
+    from egress.runtime.docker.runtime import ExpectedSpec
 
 RuntimeKind = Literal["docker", "namespace"]
 RUNTIME_VARIABLE: Final = "EGRESS_RUNTIME"
@@ -36,8 +39,8 @@ class RuntimeParameters:
     """Folders of the host that are never mounted."""
     seccomp: Path | None = None
     """A seccomp profile for containers, instead of the engine's own."""
-    is_single: bool = False
-    """Whether a single sandbox is expected, so that nothing is made ahead for others."""
+    expected: ExpectedSpec | None = None
+    """The single sandbox that is expected in containers, so that it is made ahead, and nothing for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +172,7 @@ def _open_docker(parameters: RuntimeParameters, isolation: str | None, engine: P
         guarded=parameters.guarded,
         runtime=isolation,
         seccomp=parameters.seccomp,
-        is_single=parameters.is_single,
+        expected=parameters.expected,
     )
 
 

@@ -6,22 +6,26 @@ import functools
 import json
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from egress.ca.bundle import public_roots
 from egress.runtime.docker import labels
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.runtime import DockerRuntime
 from egress.runtime.errors import (
     GatewayError,
+    ImageMissingError,
     PortClosedError,
     SandboxDiedError,
     SandboxStateError,
     UnsupportedError,
 )
 from egress.runtime.protocol import Runtime, provision_minimal
-from egress.runtime.proxy_client import ControlProxyClient
+from egress.runtime.provisioning import trust_kit_provisioner
+from egress.runtime.proxy_client import ControlProxyClient, LivenessConnection
 from egress.runtime.spec import Command, Mount, Spec, Terminal
 from tests.proxy.serve_process import until
 from tests.runtime.contract import Walled
@@ -235,6 +239,68 @@ def test_what_has_ended_on_the_shelf_is_not_given(
     box = house.box("one")
     assert house.runtime._register.get("one").unassigned is not blank
     assert box.get("/x").exit_code == 0
+
+
+def test_the_container_of_the_one_sandbox_is_made_before_the_proxy_is_asked(
+    house: DockerLab, engine: DockerEngine
+) -> None:
+    """And nothing is made ahead for others: neither a container nor a network."""
+    asked = list[str]()
+
+    def expected(_: DockerEngine) -> Spec:
+        asked.append("the spec")
+        return house.spec("any")
+
+    class Watched(ControlProxyClient):
+        def open_liveness(self) -> LivenessConnection:
+            asked.append("the proxy")
+            return super().open_liveness()
+
+    runtime = DockerRuntime(
+        Watched(house.served.runtime),
+        house.served.runtime / "one",
+        trust_kit_provisioner(public_roots()),
+        expected=expected,
+    )
+    try:
+        assert asked[:2] == ["the spec", "the proxy"]
+        assert runtime._pool.until_ready()
+        [(_, _, shelf)] = runtime._pool._kinds
+        ahead = shelf._things[0]
+        runtime.create(house.spec("single", env={"ONE": "1"}))
+        runtime.start("single")
+        assert runtime._register.get("single").unassigned is ahead
+        assert runtime.spawn("single", Command(argv=("true",))).wait().exit_code == 0
+        assert not shelf._wanted
+        assert not runtime._cells.prewarmer._wanted
+        runtime.remove("single")
+    finally:
+        runtime.close()
+    assert [each for each in engine.containers() if ahead.cell.id in each.name] == []
+
+
+def _known(spec: Spec | None, _: DockerEngine) -> Spec | None:
+    return spec
+
+
+def test_an_expected_sandbox_that_cannot_be_made_ahead_is_made_when_it_is_asked_for(house: DockerLab) -> None:
+    """One that turns out otherwise, too. An image that is missing is told to the caller."""
+    for spec in (house.spec("any", read_only=True), replace(house.spec("any"), image="no-such-image"), None):
+        runtime = DockerRuntime(
+            ControlProxyClient(house.served.runtime),
+            house.served.runtime / "one",
+            trust_kit_provisioner(public_roots()),
+            expected=functools.partial(_known, spec),
+        )
+        try:
+            with pytest.raises(ImageMissingError):
+                runtime.create(replace(house.spec("single"), image="no-such-image"))
+            runtime.create(house.spec("single"))
+            runtime.start("single")
+            assert runtime.spawn("single", Command(argv=("true",))).wait().exit_code == 0
+            runtime.remove("single")
+        finally:
+            runtime.close()
 
 
 def test_an_image_that_was_made_anew_is_not_the_one_that_was_ready(

@@ -6,6 +6,8 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
@@ -24,6 +26,7 @@ from egress.fleet.folders import SOCKET_NAME
 from egress.fleet.remote import connect_if_served
 from egress.runtime.environ import RequestedVariable, SandboxKind, build_environment
 from egress.runtime.errors import ImageMissingError
+from egress.runtime.spec import Spec
 
 if TYPE_CHECKING:
     from egress.runtime.docker.engine import DockerEngine
@@ -39,6 +42,7 @@ _OURS: Final = ("egress-sandbox", "egress-sandbox:latest")
 def fleet(
     source: FleetOptions,
     *,
+    spec: Spec | None = None,
     image: str | None = None,
     agent: Agent | None = None,
     keep: bool = False,
@@ -46,9 +50,10 @@ def fleet(
 ) -> Iterator[SandboxFleet]:
     """Open the shared fleet of `egress up`; or a private one, if options ask for it or none is running.
 
-    With `image`, that image must exist; with `keep`, the shared fleet must. With `agent`, a private fleet
-    without rules gets those of the agent's preset. A signal that would end this process unwinds it instead,
-    so that no sandbox is left behind.
+    `spec` is the sandbox that will be created, without its image and environment. With `image`, that image
+    must exist; with `keep`, the shared fleet must. With `agent`, a private fleet without rules gets those of
+    the agent's preset. A signal that would end this process unwinds it instead, so that no sandbox is left
+    behind.
     """
     with on_signal(_unwind), ExitStack() as parts:
         # Checked before the fleet is opened: a private one would be started only to be refused.
@@ -65,13 +70,25 @@ def fleet(
                     seccomp=source.seccomp,
                     options=source.proxy_options,
                     images=(image,) if image else (),
-                    is_single=True,
+                    expected=None if spec is None else partial(_expected, spec, image, agent),
                 )
             )
         # Checked again, because `egress up` may have ended in between.
         if keep and not is_shared(found):
             raise _not_kept()
         yield found
+
+
+def _expected(spec: Spec, image: str | None, agent: Agent | None, engine: DockerEngine) -> Spec | None:
+    """Return the sandbox with its image, if that is there."""
+    # Imported here: it loads a library that other commands never need.
+    from egress.runtime.docker.images.demo import made_demo_image
+
+    # What a mount shows could change until the sandbox is created.
+    if spec.mounts:
+        return None
+    name = image or (agents.IMAGE if agent is not None else made_demo_image(engine))
+    return None if name is None else replace(spec, image=name)
 
 
 def _rules_to_name(source: FleetOptions, agent: Agent | None) -> tuple[Path, ...]:

@@ -37,7 +37,7 @@ def run(
     """
     request = create.read_request(given)
     with fleet_session.fleet(
-        source, image=request.image, agent=request.agent, keep=keep, quiet=quiet
+        source, spec=request.spec, image=request.image, agent=request.agent, keep=keep, quiet=quiet
     ) as fleet:
         if not quiet and not fleet_session.is_shared(fleet):
             fleet_session.introduce(fleet.about)

@@ -45,7 +45,7 @@ def shell(
             command = Command(argv=_SHELL, env=_prompt(sandbox), most_output=0)
             return create.attach_command(there, sandbox, command, terminal=has_terminal())
     request = create.read_request(given)
-    with fleet_session.fleet(source, image=request.image, agent=request.agent) as fleet:
+    with fleet_session.fleet(source, spec=request.spec, image=request.image, agent=request.agent) as fleet:
         if not fleet_session.is_shared(fleet):
             fleet_session.introduce(fleet.about)
         spec = create.spec_of(fleet, request)

@@ -32,8 +32,10 @@ def pool_key(spec: Spec) -> Spec:
 class ContainerPool:
     """The ready containers, by kind."""
 
-    def __init__(self, engine: DockerEngine, make: Make) -> None:
+    def __init__(self, engine: DockerEngine, make: Make, *, is_single: bool = False) -> None:
+        """If `is_single`, no container is made ahead once one was asked for."""
         self._engine = engine
+        self._is_single = is_single
         self._make = make
         self._kinds: list[tuple[Spec, int, Prewarmer[UnassignedContainer]]] = []
         self._lock = threading.Lock()
@@ -64,6 +66,15 @@ class ContainerPool:
         kind = pool_key(spec)
         with self._lock:
             prewarmer = next((each[2] for each in self._kinds if each[0] == kind), None)
+        try:
+            return self._fitting(prewarmer, image)
+        finally:
+            if prewarmer is not None and self._is_single:
+                prewarmer.want(0)
+
+    def _fitting(
+        self, prewarmer: Prewarmer[UnassignedContainer] | None, image: str
+    ) -> UnassignedContainer | None:
         is_first = True
         # Behind one that does not fit none is waited for: each that is made could be as unfit.
         while prewarmer is not None and (container := prewarmer.take(awaits=is_first)) is not None:

@@ -31,14 +31,26 @@ def find_or_make(engine: DockerEngine, repository: str, seen: str, make: Callabl
 
     `make` returns the name of an image that the engine has.
     """
-    tag = f"{_TAG_PREFIX}{seen[:_DIGEST_LENGTH]}"
-    name = f"{repository}:{tag}"
+    name = find(engine, repository, seen)
+    if name is None:
+        name = _name(repository, seen)
+        engine.tag_image(make(), repository, name.partition(":")[2])
+        superseded.remove_old_names(engine, repository, name, _TAG_PREFIX)
+    return name
+
+
+def find(engine: DockerEngine, repository: str, seen: str) -> str | None:
+    """The name of the image with this fingerprint; None if there is none."""
+    name = _name(repository, seen)
     try:
         engine.image_id(name)
     except ImageMissingError:
-        engine.tag_image(make(), repository, tag)
-        superseded.remove_old_names(engine, repository, name, _TAG_PREFIX)
+        return None
     return name
+
+
+def _name(repository: str, seen: str) -> str:
+    return f"{repository}:{_TAG_PREFIX}{seen[:_DIGEST_LENGTH]}"
 
 
 def fingerprint(files: Iterable[Path], settings: Iterable[str] = ()) -> str:

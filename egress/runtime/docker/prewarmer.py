@@ -103,9 +103,14 @@ class Prewarmer[Thing]:
     def _is_wanted(self) -> bool:
         """Wait until a thing is wanted; false after `close`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_closed or len(self._things) < self._wanted)
-            while not self._is_closed and (rest := self._last + _REFILL_DELAY - time.monotonic()) > 0:
-                self._changed.wait(rest)
+            while not self._is_closed:
+                rest = self._last + _REFILL_DELAY - time.monotonic()
+                if len(self._things) >= self._wanted:
+                    self._changed.wait()
+                elif rest > 0:
+                    self._changed.wait(rest)
+                else:
+                    break
             self._is_making = not self._is_closed
             self._changed.notify_all()
             return self._is_making

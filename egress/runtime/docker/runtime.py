@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -54,6 +54,9 @@ from egress.runtime.spec import (
     Spec,
     State,
 )
+
+ExpectedSpec = Callable[[DockerEngine], Spec | None]
+"""Tells what a sandbox will be like, without name and environment; None if that is not known."""
 
 _STATE_NAMES: Final[dict[str, State]] = {"created": "created", "running": "running", "paused": "paused"}
 
@@ -102,14 +105,15 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
         guarded: tuple[Path, ...] = (),
         runtime: str | None = None,
         seccomp: Path | None = None,
-        is_single: bool = False,
+        expected: ExpectedSpec | None = None,
     ) -> None:
         """Connect to proxy and engine, and remove what dead runtimes left in `home`.
 
         `home` is a folder for files of sandboxes, for this user alone; `ready` says how many cells are made
         ahead; `guarded` are folders of the host that are never mounted, such as the proxy's. `runtime` names
         a runtime of the engine, such as `runsc`, and `seccomp` is a seccomp profile: both apply to sandboxes.
-        If `is_single`, no cell is made ahead once the first sandbox has one.
+        `expected` names the one sandbox that this runtime is for, as far as that is known: its container is
+        made while the proxy starts, and nothing is made ahead for others.
         """
         super().__init__(proxy, provision)
         with ExitStack() as parts:
@@ -121,7 +125,7 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
             reap(self._engine, self._home, proxy)
             self._lease = parts.enter_context(OwnerLock(self._home))
             self._cells = NetworkCellPool(
-                self._engine, self._home, str(self._lease.path), ready, is_single=is_single
+                self._engine, self._home, str(self._lease.path), ready, is_single=expected is not None
             )
             parts.callback(self._cells.close)
             self._factory = UnassignedContainerFactory(
@@ -131,12 +135,21 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
                 (*guarded, self._home, engine),
                 self._isolation,
             )
-            self._pool = ContainerPool(self._engine, self._prewarm)
+            self._pool = ContainerPool(self._engine, self._prewarm, is_single=expected is not None)
             parts.callback(self._pool.close)
+            if expected is not None:
+                self._make_ahead(expected)
             self._lock = threading.Lock()
             self._presence = ProxyMonitor(proxy, self._register.readmit_all)
             parts.callback(self._presence.close)
             self._parts = parts.pop_all()
+
+    def _make_ahead(self, expected: ExpectedSpec) -> None:
+        # The caller who creates the sandbox gets the same error, with a name for what is wrong.
+        with suppress(SandboxError):
+            spec = expected(self._engine)
+            if spec is not None:
+                self._pool.want(spec, 1)
 
     @property
     def cautions(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +19,7 @@ from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.environ import read_requested
 from egress.runtime.errors import ImageMissingError
+from egress.runtime.spec import Mount, Spec
 from tests.cli.sandboxes.fake_control import answering
 
 SECRET = "sesame-open-sesame-42"
@@ -90,6 +92,25 @@ def test_one_that_is_kept_is_one_of_those_that_are_served(fleet: Fleet, folder: 
         ):
             pass
         assert "egress up" in caught.value.hint
+
+
+def test_a_sandbox_is_expected_with_the_image_that_it_will_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as that is there, and not where the folder of a mount could change meanwhile."""
+    spec, engine = Spec(name="one", image="host"), cast("DockerEngine", None)
+    made: list[str | None] = ["egress-demo:stat-1"]
+    monkeypatch.setattr("egress.runtime.docker.images.demo.made_demo_image", lambda _: made[0])
+    agent = find_agent("claude-code")
+    for image, who, wanted in (
+        (None, None, "egress-demo:stat-1"),
+        ("mine", None, "mine"),
+        (None, agent, "egress-agents"),
+        ("mine", agent, "mine"),
+    ):
+        assert fleet_session._expected(spec, image, who, engine) == replace(spec, image=wanted)
+    mounts = (Mount(source=Path("/data"), target="/data"),)
+    assert fleet_session._expected(replace(spec, mounts=mounts), "mine", None, engine) is None
+    made[0] = None
+    assert fleet_session._expected(spec, None, None, engine) is None
 
 
 def test_mistakes_in_rules_stand_in_lines_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:

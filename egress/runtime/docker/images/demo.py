@@ -46,13 +46,21 @@ def demo_image(engine: DockerEngine, say: Callable[[str], None] | None = None) -
     `say` is called once if it has to be made. Raises `EngineError`, or `UnsupportedError` if this Python
     cannot be copied.
     """
-    seen = image_cache.fingerprint(_sources(), _IMAGE_SETTINGS)
     return image_cache.find_or_make(
         engine,
         REPOSITORY,
-        seen,
+        _fingerprint(),
         lambda: bases.import_tree(engine, demo_tree(), REPOSITORY, _IMAGE_SETTINGS, say or ignore_progress),
     )
+
+
+def made_demo_image(engine: DockerEngine) -> str | None:
+    """The name of the demo image if the engine has it. Raises `EngineError`."""
+    return image_cache.find(engine, REPOSITORY, _fingerprint())
+
+
+def _fingerprint() -> str:
+    return image_cache.fingerprint(_sources(), _IMAGE_SETTINGS)
 
 
 def demo_tree() -> ImageTree:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from egress.runtime.docker.engine import DockerEngine, OwnImage
-from egress.runtime.docker.image_cache import find_or_make, fingerprint
+from egress.runtime.docker.image_cache import find, find_or_make, fingerprint
 from egress.runtime.errors import ImageMissingError
 
 
@@ -38,9 +38,11 @@ def test_it_is_made_once_and_found_again() -> None:
         names.ids["demo:digest"] = "new"
         return "demo:digest"
 
+    assert find(cast("DockerEngine", names), "demo", "a" * 64) is None
     for _ in range(2):
         assert find_or_make(cast("DockerEngine", names), "demo", "a" * 64, make) == f"demo:stat-{'a' * 16}"
     assert made == ["made"]
+    assert find(cast("DockerEngine", names), "demo", "a" * 64) == f"demo:stat-{'a' * 16}"
     assert names.ids[f"demo:stat-{'a' * 16}"] == "new"
 
 

@@ -63,6 +63,37 @@ def test_each_is_given_once_and_another_made_in_its_place(maker: Maker, shelf: P
     assert maker.ended == []
 
 
+def test_a_thing_that_is_wanted_no_more_is_not_made_in_place_of_one_that_was_taken(
+    maker: Maker, shelf: Prewarmer[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while the maker waits until the taker has had the machine to itself."""
+    monkeypatch.setattr(module, "_REFILL_DELAY", 0.05)
+    shelf.want(1)
+    assert shelf.until_ready(30)
+    assert shelf.take() == 0
+    # By now the maker has seen that one is missing, and waits.
+    shelf.want(0)
+    shelf.close()
+    assert maker.made == [0]
+
+
+def test_a_taker_need_not_wait_for_the_one_that_is_being_made(maker: Maker) -> None:
+    may_go_on = threading.Event()
+
+    def make() -> int:
+        maker.tried.set()
+        assert may_go_on.wait(30)
+        return maker.make()
+
+    shelf = Prewarmer("test", make, maker.ended.append)
+    shelf.want(1)
+    assert maker.tried.wait(30)
+    assert shelf.take(awaits=False) is None
+    may_go_on.set()
+    assert shelf.take() == 0
+    shelf.close()
+
+
 def test_what_is_too_many_is_ended(maker: Maker, shelf: Prewarmer[int]) -> None:
     shelf.want(3)
     assert shelf.until_ready(30)
