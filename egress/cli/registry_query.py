@@ -71,7 +71,7 @@ class _Tools:
     lookup: ProgramLookup
     is_offline: bool
 
-    def said(self, *words: str, cwd: str = "/", given: str = "", **around: str) -> str:
+    def said(self, *words: str, given: str = "", **around: str) -> str:
         """Return what a command prints; empty if it is missing or fails."""
         program = self.lookup.find(words[0])
         if program is None:
@@ -79,7 +79,8 @@ class _Tools:
         try:
             process = subprocess.Popen(
                 [program, *words[1:]],
-                cwd=cwd,
+                # Nobody else writes there: tools read settings in their folder and in those above it.
+                cwd="/",
                 env={**self.environ, **_AROUND, **around},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -189,10 +190,16 @@ def _cargo(tools: _Tools) -> list[ToolAnswer]:
             # Sources may be replaced there. Credentials stay where they are.
             if (home / name).is_file():
                 shutil.copyfile(home / name, own / name)
-        manifest = f'[package]\nname = "ask"\nversion = "0.0.0"\n[dependencies]\n{_CRATE} = "*"\n'
+        # A workspace of its own: cargo would look for one in every folder above, up to that of other users.
+        manifest = (
+            f'[package]\nname = "ask"\nversion = "0.0.0"\n[workspace]\n[dependencies]\n{_CRATE} = "*"\n'
+        )
         (project / "Cargo.toml").write_text(manifest, encoding="utf-8")
         (project / "src/lib.rs").touch()
-        tools.said("cargo", "generate-lockfile", "--quiet", cwd=str(project), CARGO_HOME=str(own))
+        # Not started in the project: cargo and rustup read settings, and the program to be run, from every
+        # folder above the one they are started in, and any user may write into that of temporary files.
+        words = ("generate-lockfile", "--quiet", "--manifest-path", str(project / "Cargo.toml"))
+        tools.said("cargo", *words, CARGO_HOME=str(own))
         return list(_cargo_indexes(own, "`cargo generate-lockfile`"))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from egress.cli import registry_query
 from egress.cli.registry_query import ToolAnswer, ask_tools
 from egress.cli.url_host import parse_host
+from egress.environment import read_environment
+from egress.secrets.program_lookup import ProgramLookup
 
 PIP_HELP = """Usage: pip install [options]
 
@@ -18,8 +22,9 @@ PIP_HELP = """Usage: pip install [options]
   --extra-index-url <url>     Extra URLs (default no)
 """
 REPORT = '{"install": [{"download_info": {"url": "https://files.example.com/p/pip-1.whl"}}, {}, 1]}'
-CARGO = """
-[ "$1" = generate-lockfile ] && [ -f Cargo.toml ] && [ -f src/lib.rs ] || exit 1
+CARGO = r"""
+[ "$1" = generate-lockfile ] && [ "$3" = --manifest-path ] && [ -f "${4%/*}/src/lib.rs" ] || exit 1
+grep -qx '\[workspace\]' "$4" || exit 1
 folder="$CARGO_HOME/registry/index/index.example.org-0123456789abcdef"
 mkdir -p "$folder"
 echo '{"dl": "https://crates.example.org/{crate}/{version}", "api": null}' > "$folder/config.json"
@@ -39,7 +44,7 @@ class Bin:
         self.folder, self.home = root / "bin", root / "home"
         self.folder.mkdir()
         self.home.mkdir()
-        for name in ("cat", "mkdir", "sleep", "pwd"):
+        for name in ("cat", "grep", "mkdir", "sleep", "pwd"):
             (self.folder / name).symlink_to(shutil.which(name) or "")
 
     def tool(self, name: str, script: str) -> None:
@@ -173,11 +178,35 @@ def test_no_tool_is_asked_in_the_working_directory(
 ) -> None:
     """Its .npmrc and pip.conf are of whoever wrote the folder."""
     monkeypatch.chdir(tmp_path)
-    for name in ("python3", "npm", "go", "apt-get", "cargo"):
+    for name in ("python3", "pip3", "pip", "uv", "npm", "go", "apt-get", "cargo"):
         tools.tool(name, "")
     tools.ask()
     assert tools.asked
-    assert not [line for line in tools.asked if line.split()[0] == str(tmp_path)]
+    assert {line.split()[0] for line in tools.asked} == {"/"}
+
+
+@pytest.mark.skipif(shutil.which("rustup") is None, reason="needs rustup")
+def test_the_folder_of_temporary_files_does_not_choose_the_cargo_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any user may write into it, and rustup runs the program that a file above its own folder names."""
+    shared, toolchain, ran = tmp_path / "shared", tmp_path / "toolchain", tmp_path / "ran"
+    shared.mkdir()
+    (toolchain / "bin").mkdir(parents=True)
+    for name in ("cargo", "rustc"):
+        path = toolchain / "bin" / name
+        path.write_text(f"#!/bin/sh\ntouch {ran}\nexit 1\n")
+        path.chmod(0o755)
+    (shared / "rust-toolchain.toml").write_text(f'[toolchain]\npath = "{toolchain}"\n')
+    environ = {**read_environment(), "CARGO_NET_OFFLINE": "true"}
+    # The file does what it says, where cargo is started beside it.
+    subprocess.run(["cargo", "--version"], cwd=shared, env=environ, check=False, capture_output=True)
+    assert ran.exists()
+    ran.unlink()
+    monkeypatch.setattr(tempfile, "tempdir", str(shared))
+    lookup = ProgramLookup.of_environ(environ)
+    registry_query._cargo(registry_query._Tools(environ, lookup, is_offline=False))
+    assert not ran.exists()
 
 
 @pytest.mark.parametrize(
