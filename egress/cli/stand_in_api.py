@@ -20,6 +20,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from egress.ca.authority import Authority
 
 NAME: Final = "api.example.com"
+_PATIENCE: Final = 60.0
+"""Seconds after which a client that says nothing is given up."""
 
 
 def _say_nothing(_request: str, _credential: str) -> None:
@@ -41,7 +43,11 @@ class StandInApi:
         self.received: list[str] = []
         """The head of each request, with its credential."""
         self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self.received, told))
-        self._server.socket = _tls(authority, now).wrap_socket(self._server.socket, server_side=True)
+        # The handshake waits for the thread of its connection: a client that says nothing must not keep
+        # all others, and the end of the server, waiting.
+        self._server.socket = _tls(authority, now).wrap_socket(
+            self._server.socket, server_side=True, do_handshake_on_connect=False
+        )
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
@@ -74,6 +80,7 @@ def _tls(authority: Authority, now: int) -> ssl.SSLContext:
 def _handler(received: list[str], told: Callable[[str, str], None]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        timeout = _PATIENCE
 
         def do_GET(self) -> None:
             self._answer()
