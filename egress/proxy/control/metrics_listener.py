@@ -60,6 +60,9 @@ class MetricsListener:
         self._rendered = float("-inf")
         self._acceptor: Acceptor | None = None
         self._conversations = Conversations(self._talk, _MAX_CONVERSATIONS)
+        self._refused = 0
+        """Refusals since the last one that was logged."""
+        self._told = float("-inf")
 
     def open(self) -> None:
         """Listen. Raises `UnreadableError` where that cannot be."""
@@ -73,7 +76,8 @@ class MetricsListener:
             ) from None
         # A port that the kernel chose is told from here on.
         self.at = ListenAddress(self.at.host, int(sock.getsockname()[1]))
-        self._acceptor = Acceptor(sock, self._conversations.begin, _ACCEPT_PAUSE)
+        # One in each round of the loop: nobody is charged for these, and sandboxes may be among them.
+        self._acceptor = Acceptor(sock, self._admit, _ACCEPT_PAUSE, most=1)
 
     async def close(self) -> None:
         """Answer nobody any more."""
@@ -83,10 +87,26 @@ class MetricsListener:
 
     # One conversation
 
+    def _admit(self, sock: socket.socket) -> None:
+        """Begin a conversation; a peer that is refused takes the place of none."""
+        if self._guard.standing(sock) is ScrapeStanding.REFUSED:
+            self._tell(sock, "the peer may not scrape")
+            sock.close()
+        else:
+            self._conversations.begin(sock)
+
+    def _tell(self, sock: socket.socket, reason: str) -> None:
+        """Log a refusal, at most one in a second: a sandbox can be refused as often as it likes."""
+        self._refused += 1
+        now = self._monotonic()
+        if now - self._told >= _FRESH_SECONDS:
+            _log.warning("metrics.refused", peer=peer_address(sock), reason=reason, count=self._refused)
+            self._refused, self._told = 0, now
+
     async def _talk(self, sock: socket.socket) -> None:
+        # Judged again: what served a sandbox may have been opened meanwhile.
         standing = self._guard.standing(sock)
         if standing is ScrapeStanding.REFUSED:
-            _log.warning("metrics.refused", peer=peer_address(sock), reason="the peer may not scrape")
             return
         loop = asyncio.get_running_loop()
         with suppress(OSError, TimeoutError):
@@ -110,7 +130,7 @@ class MetricsListener:
         if any(name in _BROWSER_FIELDS for name, _ in head.headers):
             return 403, "Metrics are not served to browsers.\n"
         if standing is ScrapeStanding.NEEDS_TOKEN and not self._guard.has_token(head.headers):
-            _log.warning("metrics.refused", peer=peer_address(sock), reason="without the token")
+            self._tell(sock, "without the token")
             return 401, "Give the token of --metrics-token-file as a bearer token.\n"
         if head.target != METRICS_PATH:
             return 404, f"There is only {METRICS_PATH}.\n"

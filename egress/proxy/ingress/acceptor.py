@@ -32,7 +32,17 @@ RESERVED_DESCRIPTORS: Final = 64
 class Acceptor:
     """Hands every connection of a listening socket to `taken`, until it is closed."""
 
-    __slots__ = ("_ceiling", "_loop", "_pause", "_resumption", "_sock", "_taken", "_turns", "_watched")
+    __slots__ = (
+        "_ceiling",
+        "_loop",
+        "_most",
+        "_pause",
+        "_resumption",
+        "_sock",
+        "_taken",
+        "_turns",
+        "_watched",
+    )
 
     def __init__(
         self,
@@ -42,8 +52,11 @@ class Acceptor:
         *,
         reserve: int = RESERVED_DESCRIPTORS,
         turns: SandboxTurns | None = None,
+        most: int = _MAX_ACCEPTS_PER_TURN,
     ) -> None:
         """`reserve`: how many descriptors are left to others; 0 for whoever may have the last one.
+
+        `most`: connections taken in one go.
 
         `turns`: those of the sandbox whose connections these are; None for connections of the operator.
         """
@@ -54,6 +67,7 @@ class Acceptor:
         self._sock = sock
         self._taken = taken
         self._pause = pause
+        self._most = most
         self._resumption: asyncio.TimerHandle | None = None
         sock.settimeout(0)
         self._turns = turns
@@ -76,7 +90,7 @@ class Acceptor:
             self._loop.add_reader(self._sock, self._take)
 
     def _take(self) -> None:
-        for _ in range(_MAX_ACCEPTS_PER_TURN):
+        for _ in range(self._most):
             if self._turns is not None and self._turns.is_spent:
                 self._loop.remove_reader(self._sock)
                 self._turns.wait(self._resume)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from structlog.testing import capture_logs
 
 from egress.errors import UnreadableError
 from egress.proxy.control import metrics_listener
@@ -172,6 +173,43 @@ async def test_connections_are_few_and_end_by_themselves(monkeypatch: pytest.Mon
             assert await reader.read() == b""
             writer.close()
         assert status(await here.ask(GET)) == 200
+
+
+async def test_refusals_are_one_line_a_second() -> None:
+    """A sandbox can be refused as often as it likes."""
+    async with scraped(SANDBOX) as here:
+        with capture_logs() as lines:
+            for _ in range(3):
+                assert await here.ask(GET) == b""
+            here.now += 1
+            assert await here.ask(GET) == b""
+        assert [(line["event"], line["count"]) for line in lines] == [
+            ("metrics.refused", 1),
+            ("metrics.refused", 3),
+        ]
+
+
+async def test_one_connection_is_taken_in_a_round_of_the_loop() -> None:
+    """Whoever connects here is charged no turn, and judging a peer takes a while."""
+    async with scraped(SANDBOX) as here:
+        judged = 0
+        inner = here.listener._guard.standing
+
+        def standing(sock: socket.socket) -> ScrapeStanding:
+            nonlocal judged
+            judged += 1
+            return inner(sock)
+
+        here.listener._guard.standing = standing  # type: ignore[method-assign]
+        flood = [socket.create_connection((here.listener.at.host, here.listener.at.port)) for _ in range(20)]
+        seen = []
+        while judged < len(flood):
+            before = judged
+            await asyncio.sleep(0)
+            seen.append(judged - before)
+        for sock in flood:
+            sock.close()
+        assert max(seen) == 1
 
 
 async def test_a_port_that_is_taken_is_named() -> None:
