@@ -115,8 +115,18 @@ class ConnectionAdmission:
                 if not await pending.client.send(_CONNECT_ANSWER, pending.bounds.close_time):
                     return refused
                 hello = await requested_destination.read_denied_start(pending)
+            policy, is_denied = self._engine.policy, True
+            if policy is not denied.policy:
+                # The rules have changed while the client took its time, and only lanes are rechecked.
+                now = self._engine.clock.now()
+                decision = decide_host(policy, denied.identity, to.host, to.port, now, scheme=to.scheme)
+                # A host that is allowed by now is not served on this connection: the client asks again.
+                is_denied = lane.can_explain(sandbox, to.host, decision)
+                if is_denied:
+                    denied = replace(denied, policy=policy, decision=decision)
+                    refused = IngressRefusal(decision.code, decision=decision)
             # A client that asks for another name inside could not verify the certificate of this one.
-            if hello is None or hello.sni not in ("", to.host):
+            if not is_denied or hello is None or hello.sni not in ("", to.host):
                 refused = replace(refused, sni=hello.sni if hello else "")
                 return self._refuse_canary(pending, refused) or refused
             entering()

@@ -374,6 +374,25 @@ async def test_a_request_that_comes_with_the_new_rules_is_denied_all_the_same(
     assert not upstream.links
 
 
+async def test_rules_that_change_before_its_hello_decide_about_it(
+    stack: ProxyStack, upstream: RawUpstream
+) -> None:
+    """Rules that opened the host, or deny it for another reason: the old reason is told by neither."""
+    async with await dial(stack.proxy) as peer:
+        await open_tunnel(peer, f"{EVIL}:443")
+        stack.engine.swap(policy_of(rules(upstream.port, f"  {EVIL}: {{allow: []}}\n")))
+        await peer.channel.to_tls(stack.trust("http/1.1"), EVIL)
+        assert (await peer.get("/", EVIL)).header("egress-denied") == "host.closed"
+    assert (await record(stack))["code"] == "host.closed"
+    async with await dial(stack.proxy) as peer:
+        await open_tunnel(peer, f"{EVIL}:443")
+        stack.engine.swap(policy_of(rules(upstream.port, f"  {EVIL}: {{ports: [443]}}\n")))
+        with pytest.raises((EndedError, OSError)):
+            await peer.channel.to_tls(stack.trust("http/1.1"), EVIL)
+    await all_closed(stack)
+    assert not upstream.links
+
+
 async def test_a_stop_of_the_proxy_closes_it(stack: ProxyStack) -> None:
     async with await visit(stack) as peer:
         (found,) = stack.engine.live
