@@ -2,7 +2,8 @@
 
 A deleted chain is found by its entry in the register, a deleted register by the `started` lines, and a
 register that was put back by the number of chains in these lines. A chain that was put back to a state before
-its last start or end is found by its entry. It is not found that a chain and the register were put back
+its last start or end is found by its entry. A chain that was copied into another folder is found by the lines
+that both have. It is not found that a chain and the register were put back
 together, before any later start in another chain.
 """
 
@@ -99,6 +100,7 @@ def _verified(log: Path, key: bytes, *, keeps_seen: bool) -> LogVerification:
     faults += map(_missing, entries)
     if not chains and not faults:
         raise NoLogError.of(log)
+    faults += _copies(chains)
     faults += _register_faults(log, key, known, chains)
     return LogVerification(tuple(chains), tuple(faults))
 
@@ -114,6 +116,17 @@ def _entries(log: Path, key: bytes) -> tuple[Entries | None, list[LogFault]]:
 
 def _missing(place: str) -> LogFault:
     return LogFault(place, 0, "chain", "this chain of the log is missing")
+
+
+def _copies(chains: list[VerifiedChain]) -> Iterator[LogFault]:
+    """Find chains with lines of another one: whoever copies a folder needs no key."""
+    of: dict[bytes, str] = {}
+    for chain in chains:
+        twin = next((of[mac] for mac in chain.found.starts if mac in of), None)
+        if twin is not None:
+            text = f"this chain has lines of {twin}: one of the two is a copy, which tells everything twice"
+            yield LogFault(chain.place, 0, "foreign", text)
+        of |= dict.fromkeys(chain.found.starts, chain.place)
 
 
 def _register_faults(

@@ -101,6 +101,8 @@ class Verification:
     """The most chains that a start in this chain counted."""
     seen: tuple[VerifiedExtent, ...] = ()
     """Every file that was gone over, where that was asked for."""
+    starts: frozenset[bytes] = frozenset()
+    """The MAC of the first line of each file: no two chains have one in common."""
 
     @property
     def is_sound(self) -> bool:
@@ -160,6 +162,7 @@ def _verify(directory: Path, keys: Keys, registered: RegisteredLine, *, keeps_se
         pruning,
         walk.chains,
         tuple(seen),
+        frozenset(walk.starts),
     )
 
 
@@ -236,10 +239,14 @@ class _Walk:
     name: str = ""
     number: int = 0
     fragment: Fragment = field(default_factory=Fragment)
+    starts: set[bytes] = field(default_factory=set)
+    is_start: bool = False
+    """No line of the file was taken yet."""
 
     def file(self, directory: Path, number: int, looking: ExtentDigest | None) -> None:
         """Go through one file."""
         self.name, self.number, self.is_open = files.name(number), 0, False
+        self.is_start = True
         with (directory / self.name).open("rb") as file:
             for data in read_batches(file):
                 if looking is not None:
@@ -263,11 +270,17 @@ class _Walk:
         mac = self.quick.last_mac(self.mac, texts)
         if mac is None:
             return False
+        if self.is_start and (first := parse_line(texts[0])) is not None:
+            self._begin_file(first)
         self.number += len(texts)
         self.lines += len(texts)
         self.mac, self.seq = mac, last.seq
         self.chains = max([self.chains, *chain_count.counts_in(data)])
         return True
+
+    def _begin_file(self, line: ParsedLine) -> None:
+        self.starts.add(line.mac)
+        self.is_start = False
 
     def missing(self, first: int, end: int) -> None:
         """Tell of the files from this one up to another that is there, however many that are."""
@@ -351,6 +364,8 @@ class _Walk:
             self.fault(self.name, self.number, *self._guess(line))
         self.settle()
         self.broken = False
+        if self.is_start:
+            self._begin_file(line)
         self.mac, self.seq, self.lines = line.mac, line.seq, self.lines + 1
         self.chains = max([self.chains, *chain_count.counts_in(line.content)])
         expected, source = self.points.get(line.seq, (line.mac, ""))

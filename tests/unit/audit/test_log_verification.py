@@ -133,6 +133,34 @@ def test_what_is_not_found_is_a_chain_and_a_register_put_back_before_another_sta
     assert faults(log) == []
 
 
+@pytest.mark.parametrize("chain", [".", "chains/0002", "chains/0003"])
+@pytest.mark.parametrize("place", ["chains/0009", "../runs/0123abcd/audit"])
+def test_a_copy_of_a_chain_is_found_although_each_of_its_lines_is_authentic(
+    chain: str, place: str, log: Path
+) -> None:
+    (log / place).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(log / chain, log / place, ignore=shutil.ignore_patterns("chains"))
+    assert faults(log) == [("foreign", place)]
+    # A start goes on in one of them, and enters it into the register.
+    opened_log(log).close()
+    assert ("foreign", place) in faults(log)
+
+
+def test_an_older_state_of_a_chain_beside_it_is_found(tmp_path: Path) -> None:
+    """Also where each has lines that the other has not, in further files."""
+    log = tmp_path / "log"
+    opened_log(log).close()
+    (log / "chains/0009").mkdir(parents=True)
+    for file in log.iterdir():
+        if file.is_file():
+            shutil.copy2(file, log / "chains/0009")
+    later = opened_log(log)
+    later.begin_file()
+    later.event("reloaded", policy="later")
+    later.close()
+    assert faults(log) == [("foreign", "chains/0009")]
+
+
 def test_a_log_that_is_written_meanwhile_is_sound(tmp_path: Path) -> None:
     log, sinks = tmp_path / "log", []
     for number in range(4):
