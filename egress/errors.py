@@ -67,7 +67,7 @@ class WireError(EgressError):
         self.status = status
 
 
-_FINAL_STATUSES = frozenset({400, 403, 413})
+_FINAL_STATUSES = frozenset({400, 403, 413, 426})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class RefusalCode:
     """A reason for a refusal, as the sandbox may see it.
 
     A status of 5xx is for what may pass by itself, because clients send such requests again for minutes. What
-    only the operator can change is 403.
+    only the operator can change is 403, or 426 for a WebSocket where plain requests are allowed.
     """
 
     status: int
@@ -136,7 +136,12 @@ CODES: dict[str, RefusalCode] = {
     ),
     "rule.denied": RefusalCode(403, "A rule denies this request.", ASK_OPERATOR_HINT),
     "rule.none": RefusalCode(403, "No rule allows this request.", ASK_OPERATOR_HINT),
-    "rule.websocket": RefusalCode(403, "No rule allows a WebSocket here.", ASK_OPERATOR_HINT),
+    # The status with which a server declines an upgrade: clients that can do without fall back at once.
+    "rule.websocket": RefusalCode(
+        426,
+        "No rule allows a WebSocket here.",
+        "Send plain requests, or ask the operator of this sandbox to allow it in the rules.",
+    ),
     # Secrets
     "secret.unavailable": RefusalCode(
         403, "A credential for this request is not available.", "Tell the operator."

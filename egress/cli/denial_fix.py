@@ -13,7 +13,7 @@ from egress.errors import CODES
 from egress.rules.compile.policy_writer import Fields, flow
 from egress.rules.compile.rules import IMPLICIT_RULE_ID
 from egress.rules.decide.entry import Entry
-from egress.rules.decide.explain import Explanation
+from egress.rules.decide.explain import WEBSOCKET_MISSES, Explanation
 from egress.rules.decide.globs import GlobError, path_glob
 from egress.rules.decide.policy import Policy
 from egress.rules.language.hosts import is_address
@@ -155,6 +155,8 @@ def _no_rule(asked: DeniedRequest) -> DenialFix:
     # Without this field, an encoded slash is refused before any rule is compared.
     if "%2F" in path:
         fields["encoded_slash"] = "data"
+    if asked.head.websocket:
+        fields["websocket"] = True
     return _addition("to allow only this", entry, "allow:", f"  - {flow(fields)}")
 
 
@@ -174,7 +176,10 @@ def _is_its_own_pattern(path: str) -> bool:
         return False
 
 
-def _no_websocket(_: DeniedRequest) -> DenialFix:
+def _no_websocket(asked: DeniedRequest) -> DenialFix:
+    # Every rule that fits takes other methods, and a handshake is GET: there is no rule to widen.
+    if not any(rule.misses == WEBSOCKET_MISSES for rule in asked.answer.considered):
+        return _no_rule(asked)
     return DenialFix("to allow WebSockets, write `websocket: true` on the rule that allows the request")
 
 

@@ -23,7 +23,14 @@ from typing import Final
 
 from egress.errors import UsageError
 from egress.fleet import control_client
-from egress.runtime.environ import NO_KEY, SECRET_HINT, RequestedVariable, SandboxKind, build_environment
+from egress.runtime.environ import (
+    DUMMY_SETTINGS,
+    NO_KEY,
+    SECRET_HINT,
+    RequestedVariable,
+    SandboxKind,
+    build_environment,
+)
 from egress.runtime.errors import GatewayError
 from egress.runtime.spec import Values
 from egress.scrub import MIN_SECRET_BYTES, Needles
@@ -72,10 +79,15 @@ class EnvironmentPolicy:
             self._refuse_secrets(part)
 
     def dummies(self) -> Values:
-        """A dummy for each variable that the rules read a secret from. Raises `GatewayError`."""
+        """A dummy for each variable that the rules read a secret from, with the settings that go with it.
+
+        Raises `GatewayError`.
+        """
         names, _ = self._current()
         # In a sandbox of a sandbox the caller's own value may be the dummy, and then counts as the secret.
-        return {name: NO_KEY for name in sorted(names) if self._environ.get(name, "").strip() != NO_KEY}
+        dummies = {name: NO_KEY for name in sorted(names) if self._environ.get(name, "").strip() != NO_KEY}
+        settings = (DUMMY_SETTINGS[name] for name in dummies if name in DUMMY_SETTINGS)
+        return {**dummies, **{name: value for each in settings for name, value in each.items()}}
 
     def _refuse_secrets(self, names: Mapping[str, str]) -> None:
         """Refuse secrets; `names` maps NAME=VALUE to NAME. Names are searched too, in case of a swap."""

@@ -3,7 +3,8 @@
 Constant text, for programs first: JSON unless the client reads plain text better, never HTML. `git`
 shows a body to its user only where it is plain text, `git-lfs` only a `message` at the top of JSON. A gRPC
 client reads no body at all and gets the trailers that it does read. `pip` keeps every error about the page of
-a package to itself and shows only a Content-Type that it did not expect.
+a package to itself and shows only a Content-Type that it did not expect. Clients of AWS show the message of
+an XML error, or of a JSON error where they sent JSON.
 
 Nothing that an upstream or the client sent is in a page: it holds the code, its two sentences from
 `egress.errors`, the id that the proxy itself gave to the request, and the command with which an operator
@@ -18,6 +19,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Final
 
 from egress.errors import CODES, RefusalCode
@@ -25,8 +27,10 @@ from egress.types import Headers
 
 _CHALLENGE: Final = ("proxy-authenticate", 'Basic realm="egress"')
 _ID_PATTERN: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}+")
-_DENIED_STATUS: Final = 403
+_DENIED_STATUSES: Final = frozenset({403, 426})
 _PACKAGE_PAGE_TYPE: Final = "application/vnd.pypi.simple.v1+json"
+_AWS_CLIENT: Final = re.compile(r"(?:Boto3|Botocore|aws-cli|aws-sdk-[a-z0-9-]{1,32}+)/")
+_AWS_JSON_TYPE: Final = "application/x-amz-json"
 _MULTIPLE_CHOICES: Final = 300
 """The status for `pip`: neither an error nor a redirect."""
 _MAX_ACCEPT_CHARS: Final = 512
@@ -91,11 +95,14 @@ def error_page(
         # Any error would read like a package that is not there.
         answered, kind = _MULTIPLE_CHOICES, f'text/plain; denied="{_reason(code, known, name)}"'
         body = _text(code, known, name)
+    elif _AWS_CLIENT.match(user_agent) and not content_type.startswith(_AWS_JSON_TYPE):
+        kind, body = "text/xml; charset=utf-8", _xml(code, known, name)
     elif user_agent.startswith("git/") or _prefers_text(accept):
         kind, body = "text/plain; charset=utf-8", _text(code, known, name)
     else:
-        # Only this one client, because the shape of the others is one that programs rely on.
-        shown = _sentence(code, known, name) if user_agent.startswith("git-lfs/") else ""
+        # Only these clients, because the shape of the others is one that programs rely on.
+        has_sentence = user_agent.startswith("git-lfs/") or _AWS_CLIENT.match(user_agent)
+        shown = _sentence(code, known, name) if has_sentence else ""
         kind, body = "application/json", _json(code, known, name, shown, denied_because)
     headers = [
         ("content-type", kind),
@@ -172,7 +179,7 @@ def _own_fields(code: str, name: str, retry_after: int) -> Headers:
 
 def _command(known: RefusalCode, name: str) -> str:
     """Return the command that tells the operator what would allow the request; empty where no rule would."""
-    return f"egress log suggest {name}" if name and known.status == _DENIED_STATUS else ""
+    return f"egress log suggest {name}" if name and known.status in _DENIED_STATUSES else ""
 
 
 def _reason(code: str, known: RefusalCode, name: str) -> str:
@@ -202,6 +209,16 @@ def _text(code: str, known: RefusalCode, name: str) -> bytes:
     if command := _command(known, name):
         lines.append(f"For the operator: {command}")
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _xml(code: str, known: RefusalCode, name: str) -> bytes:
+    """An error as the query and XML protocols of AWS write it."""
+    # A reason may hold characters that XML cannot.
+    sentence = "".join(char if char.isprintable() else " " for char in _sentence(code, known, name))
+    message = f"<Message>{escape(sentence, quote=False)}</Message>"
+    error = f"<Error><Type>Sender</Type><Code>{code}</Code>{message}</Error>"
+    whole = f"<ErrorResponse>{error}<RequestId>{name}</RequestId></ErrorResponse>"
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{whole}\n'.encode()
 
 
 def _percent_encoded(text: str) -> str:

@@ -80,6 +80,13 @@ PORTABLE_LOCALES: Final = frozenset({"C", "POSIX", "C.UTF-8", "C.utf8"})
 NO_KEY: Final = "egress-no-key"
 """The dummy value of a variable from which the rules take a secret: the proxy replaces it on the way out."""
 
+DUMMY_SETTINGS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    # The Xet store hands a token of its own to the client, which the rules deny unless they say otherwise.
+    # The client gives up there, although it can download the same file without the store.
+    {"HF_TOKEN": MappingProxyType({"HF_HUB_DISABLE_XET": "1"})}
+)
+"""Settings that go with the dummy in a variable: without them a program asks for what no rule allows."""
+
 _LOCALE_VARIABLES: Final = frozenset({"LANG", "LC_ALL", "LC_CTYPE"})
 _NAME_PATTERN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAX_VALUE_BYTES: Final = 128 * 1024

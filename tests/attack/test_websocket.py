@@ -155,7 +155,7 @@ def test_s25_no_rule_no_websocket() -> None:
     lab = Lab()
     lab.says(get("/v1/user", *ASK))
     (answer,) = lab.responses()
-    assert (answer.status, answer.code) == (403, "rule.websocket")
+    assert (answer.status, answer.code) == (426, "rule.websocket")
     assert not lab.opening
     lab.says(get("/v1/user"))
     assert lab.opening, "the control"

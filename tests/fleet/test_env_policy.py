@@ -108,6 +108,14 @@ def test_a_sandbox_has_a_dummy_where_the_rules_take_a_secret_from(proxy: Proxy) 
         fleet.close()
 
 
+def test_a_setting_that_a_program_needs_goes_with_its_dummy(proxy: Proxy) -> None:
+    """With a token the Hugging Face client asks for one of the Xet store, which is denied, and gives up."""
+    proxy.answer = proxy.saying("b", "HF_TOKEN")
+    assert proxy.withheld({}).dummies() == {"HF_TOKEN": "egress-no-key", "HF_HUB_DISABLE_XET": "1"}
+    proxy.answer = proxy.saying("c", "TOKEN_OF_HF")
+    assert proxy.withheld({}).dummies() == {"TOKEN_OF_HF": "egress-no-key"}
+
+
 def test_no_dummy_is_set_where_the_callers_own_value_is_the_dummy(proxy: Proxy) -> None:
     """In a sandbox of a sandbox it would count as the secret."""
     found = proxy.withheld({**TAKEN, "TRACKER": "egress-no-key"}).dummies()

@@ -191,6 +191,30 @@ def test_12_a_rule_matches_an_upgrade_only_with_websocket() -> None:
     assert decision_text(rules, f"GET {HOST}/neither", websocket=True) == "deny rule.none"
 
 
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        # A handshake is a GET; a client that is told of other requests goes on with them.
+        ("methods: [POST], paths: [/answers]", "rule.websocket"),
+        ("methods: [POST, PUT]", "rule.websocket"),
+        ("methods: [POST], paths: [/other]", "rule.none"),
+        ("methods: [POST], expires: 2020-01-01", "rule.none"),
+    ],
+)
+def test_12_an_upgrade_is_told_of_requests_by_other_methods(rule: str, code: str) -> None:
+    rules = policy(entry(f"id: it, {rule}", "id: live, methods: [HEAD], paths: [/x]"))
+    assert decision_text(rules, f"GET {HOST}/answers", websocket=True) == f"deny {code}"
+    assert decision_text(rules, f"GET {HOST}/answers") == "deny rule.none"
+
+
+def test_12_an_upgrade_is_not_told_of_rules_that_the_profile_leaves_out() -> None:
+    text = entry("id: it, methods: [POST]", "id: live, methods: [HEAD], paths: [/x]")
+    profiles = 'profiles: {default: {hosts: [a.example.com], rules: ["a.example.com#live"]}}'
+    asked = replace(head(f"GET {HOST}/answers"), websocket=True)
+    assert decide(policy(text), Identity("box"), asked, NOW).code == "rule.websocket"
+    assert decide(policy(f"{text}\n{profiles}"), Identity("box"), asked, NOW).code == "rule.none"
+
+
 @pytest.mark.parametrize("keys", ["", "allow: all", "methods: [GET]"])
 def test_12_an_entry_without_a_list_takes_websocket_from_the_entry(keys: str) -> None:
     extra = f"{keys}, " if keys else ""

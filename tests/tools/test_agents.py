@@ -116,7 +116,11 @@ def test_claude_code_finishes_a_task(make_lab: LabMaker) -> None:
 @pytest.mark.timeout(400)
 def test_codex_finishes_a_task(make_lab: LabMaker) -> None:
     command = ("codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", ASKED)
-    finishes(OPENAI.lab(make_lab), CODEX, *command, host=openai_api.HOST, path="/v1/responses")
+    lab = OPENAI.lab(make_lab)
+    finishes(lab, CODEX, *command, host=openai_api.HOST, path="/v1/responses")
+    # It tries a WebSocket first, and takes the one refusal for an answer.
+    refused = [line for line in lab.record() if line["code"] == "rule.websocket"]
+    assert [line["path"] for line in refused] == ["/v1/responses"], lab.record()
 
 
 @OPENCODE.proves(TASK)

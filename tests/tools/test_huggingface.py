@@ -18,7 +18,6 @@ HUB = Tool(
     "Models and data",
     pinned(HERE / "requirements.lock", "huggingface-hub"),
     rules="`use: [{huggingface: {read: [...]}}]`",
-    sets={"HF_HUB_DISABLE_XET": "1"},
 )
 
 
@@ -29,7 +28,7 @@ def test_huggingface_hub_downloads_a_model(make_lab: LabMaker) -> None:
     vendors = {hub_api.HOST: hub_api.HubApi(TOKEN), hub_api.STORE: hub_api.store}
     lab = make_lab(vendors, f"use: [huggingface: {{read: [{hub_api.MODEL}]}}]", {"HF_TOKEN": TOKEN}, PYTHON)
     (lab.workspace / "hub_download.py").write_bytes((PROGRAMS / "python/hub_download.py").read_bytes())
-    ran = lab.run(PYTHON_PROGRAM, "hub_download.py", env=HUB.sets)
+    ran = lab.run(PYTHON_PROGRAM, "hub_download.py")
     assert ran.status == 0, ran.said + lab.told()
     assert ran.out.splitlines() == [hub_api.LOGIN, "['config.json', 'model.safetensors']"]
     assert (lab.workspace / "model/config.json").read_bytes() == hub_api.SMALL

@@ -10,13 +10,14 @@ secrets stand in the environment of `egress`, where their users have them.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from tests.cli.command import Outcome, egress, put
 from tests.proxy.lab.certificates import Certificates
@@ -144,6 +145,12 @@ class ToolLab:
     def written(self, name: str) -> str:
         """A file that the tool left in its working folder."""
         return (self.workspace / name).read_text("utf-8")
+
+    def record(self) -> list[dict[str, Any]]:
+        """The exchanges in the audit log of the runs, in their order."""
+        logs = sorted((self.home / ".local/state/egress/audit").rglob("audit-*.jsonl"))
+        lines = [json.loads(line) for log in logs for line in log.read_text("utf-8").splitlines()]
+        return [line for line in lines if line["event"] == "exchange"]
 
     def told(self) -> str:
         """What arrived, for a message of a failed test."""

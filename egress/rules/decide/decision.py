@@ -127,7 +127,23 @@ def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision
         )
     if is_observing(policy, entry):
         return _observed(policy, route, target)
+    if head.websocket and not wants_websocket:
+        wants_websocket = _takes_requests(policy, identity, route, replace(head, target=target), now)
     return _denied(route, ("rule.websocket" if wants_websocket else "rule.none", None), target)
+
+
+def _takes_requests(policy: Policy, identity: Identity, route: HostRoute, head: Head, now: int) -> bool:
+    """Report whether a rule allows requests without an upgrade here, by any method.
+
+    A handshake is always GET. A client that is told of the others goes on with them.
+    """
+    path, query = paths.split_target(head.target)
+    plain = replace(head, websocket=False)
+    for method in route.methods:
+        fitting, _ = route.plan(method).allow.fitting(path, query, plain, now)
+        if fitting and route.entry and _in_force(policy, identity, route.entry, fitting, now):
+            return True
+    return False
 
 
 # The route ------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from egress.rules.decide.policy import Policy, SecretSpec
 from egress.rules.decide.predicates import NamedGlob, Predicates, allow_fits, deny_fits
 from egress.types import Decision, Head, Identity, Injection, InjectPlaceholder, RuleRef, Verdict
 
+WEBSOCKET_MISSES = "the request asks for a WebSocket"
 _MAX_SHOWN = 3
 
 
@@ -141,7 +142,7 @@ def _allow_misses(predicates: Predicates, path: str, query: str, head: Head, *, 
         return "the path contains %2F and the rule has no `encoded_slash: data`"
     if not allow_fits(predicates, query, head.headers):
         return _inside(predicates)
-    return "the request asks for a WebSocket" if head.websocket and not predicates.websocket else ""
+    return WEBSOCKET_MISSES if head.websocket and not predicates.websocket else ""
 
 
 def _deny_misses(predicates: Predicates, loose: tuple[str, ...], query: str, head: Head) -> str:

@@ -138,7 +138,6 @@ class HostRoute:
 
     __slots__ = (
         "_effects",
-        "_methods",
         "_odd_cases",
         "_plans",
         "bound",
@@ -148,6 +147,7 @@ class HostRoute:
         "is_closed",
         "is_lasting",
         "lifted",
+        "methods",
         "scopes_methods",
         "slash_needs_key",
         "strict_paths",
@@ -160,14 +160,14 @@ class HostRoute:
         allow = entry.allow if entry else ()
         # Lifted denies count here: lifting a deny must not make the reading of requests more lenient.
         rules = [rule.predicates for rule in (*allow, *deny, *lifted)]
-        self._methods = frozenset().union(*(predicates.methods or () for predicates in rules))
-        self._odd_cases = frozenset(method.upper() for method in self._methods)
+        self.methods = frozenset().union(*(predicates.methods or () for predicates in rules))
+        self._odd_cases = frozenset(method.upper() for method in self.methods)
         self._plans: dict[str, MethodPlan] = {}
         self._effects: dict[tuple[str, ...], Effects] = {}
         self.bound: dict[tuple[str, int], bool] = {}
         """Whether a secret may go to a port of the host, by the name of the secret."""
         # Kept as plain attributes: they are read for every request.
-        self.scopes_methods = bool(self._methods)
+        self.scopes_methods = bool(self.methods)
         self.strict_paths = any(looks_at_paths(predicates) for predicates in rules)
         has_slash_key = any(rule.predicates.encoded_slash for rule in allow)
         # Without path rules every reading of `%2F` has the same verdict, so it passes: npm writes
@@ -182,16 +182,16 @@ class HostRoute:
 
     def is_odd_case(self, method: str) -> bool:
         """Report whether the method matches a method of the rules only if case is ignored."""
-        return method not in self._methods and method.upper() in self._odd_cases
+        return method not in self.methods and method.upper() in self._odd_cases
 
     def prepare(self) -> None:
         """Make all plans now."""
-        for method in (*self._methods, ""):
+        for method in (*self.methods, ""):
             self.plan(method).deny.which()
 
     def plan(self, method: str) -> MethodPlan:
         # Methods that no rule names share the plan of the empty name, so a client cannot add plans.
-        name = method if method in self._methods else ""
+        name = method if method in self.methods else ""
         plan = self._plans.get(name)
         if plan is None:
             allow = self.entry.allow if self.entry else ()

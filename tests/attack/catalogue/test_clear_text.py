@@ -214,7 +214,7 @@ UPGRADES = (
 def test_requests_that_ask_for_another_protocol(lab: Lab, proxy: Proxy) -> None:
     """Refused, or taken for a plain request; whatever comes behind is no other protocol."""
     for lines in UPGRADES:
-        refused = ((403, "request.upgrade"), (403, "rule.websocket"), (400, "request.malformed"))
+        refused = ((403, "request.upgrade"), (426, "rule.websocket"), (400, "request.malformed"))
         proxy.expects(proxy.say(request(PLAIN, f"http://{PLAIN}/echo", *lines)), *refused)
         proxy.expects(proxy.ask(OTHER, request(OTHER, "/echo", *lines)), *refused)
         with proxy.dial((DOOR, 80)) as line:

@@ -71,12 +71,12 @@ def hold(answer: Answer, code: str, *, kind: str = "application/json") -> None:
     assert answer.status in STATUSES.get(code, {status}), answer
     extra = {name for name, _ in answer.fields} - FIELDS
     assert extra <= {"connection", "x-should-retry"}, extra
-    is_final = status in {400, 403, 413} or code == "upstream.tls"
+    is_final = status in {400, 403, 413, 426} or code == "upstream.tls"
     assert answer.header("x-should-retry") == ("false" if is_final else None)
     assert len(answer.fields) == len({name for name, _ in answer.fields}), "a field stands twice"
     number = answer.header("egress-request") or ""
     assert re.fullmatch(r"[A-Za-z0-9_-]{12,20}", number), number
-    command = f"egress log suggest {number}" if status == 403 else ""
+    command = f"egress log suggest {number}" if status in {403, 426} else ""
     about = f" ({command})" if command else ""
     assert answer.start == f"HTTP/1.1 {answer.status} Egress {code}{about}"
     assert (answer.header("cache-control"), answer.header("x-content-type-options")) == (

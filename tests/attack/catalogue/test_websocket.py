@@ -59,7 +59,7 @@ def opening(host: str, target: str, *lines: str, method: str = "GET") -> bytes:
 @case("S-25", "a WebSocket where no rule opens one", Harm.SENT)
 def test_a_websocket_where_no_rule_opens_one(lab: Lab, proxy: Proxy) -> None:
     """On a host without, on another path of a host with, and in every spelling of the asking."""
-    refused = ((403, "rule.websocket"), (403, "request.upgrade"), (400, "request.malformed"))
+    refused = ((426, "rule.websocket"), (403, "request.upgrade"), (400, "request.malformed"))
     asks = {
         "plainly": ASKING,
         "in capitals": ("UPGRADE: WEBSOCKET", "CONNECTION: UPGRADE", "Sec-WebSocket-Version: 13", KEY),

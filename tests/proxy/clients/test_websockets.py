@@ -142,16 +142,20 @@ async def test_many_messages_in_a_row_keep_their_order(scene: Scene[RawUpstream]
 
 
 @pytest.mark.parametrize(
-    ("path", "code"), [("/private/ws", "rule.denied"), ("/small", "rule.websocket")], ids=["deny", "no-allow"]
+    ("path", "code", "status"),
+    [("/private/ws", "rule.denied", 403), ("/small", "rule.websocket", 426)],
+    ids=["deny", "no-allow"],
 )
-async def test_a_denied_upgrade_shows_why(scene: Scene[RawUpstream], path: str, code: str) -> None:
+async def test_a_denied_upgrade_shows_why(
+    scene: Scene[RawUpstream], path: str, code: str, status: int
+) -> None:
     with pytest.raises(InvalidStatus) as caught:
         await opened(scene, path).__aenter__()
     response = caught.value.response
-    assert (response.status_code, response.headers["egress-denied"]) == (403, code)
+    assert (response.status_code, response.headers["egress-denied"]) == (status, code)
     assert json.loads(response.body or b"")["error"]["code"] == code
     assert not scene.upstream.links
-    scene.denied(code, ("GET", path, 403))
+    scene.denied(code, ("GET", path, status))
 
 
 async def test_a_denied_host_shows_why(scene: Scene[RawUpstream]) -> None:

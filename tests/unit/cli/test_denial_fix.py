@@ -133,6 +133,14 @@ def test_other_denials_say_what_to_do(request_line: str, says: str) -> None:
     assert says in advice(request_line).sentence
 
 
+def test_a_websocket_where_only_other_methods_are_open_takes_a_rule_of_its_own() -> None:
+    rules = policy("hosts: {a.example.com: {allow: [{id: ask, methods: [POST], paths: [/answers]}]}}")
+    asked = head("GET https://a.example.com/answers", websocket=True)
+    fix = find_fix(rules, asked, explain(rules, Identity("box"), asked, NOW))
+    assert "to allow only this" in fix.sentence
+    assert fix.yaml[-1].endswith("{id: new, methods: [GET], paths: [/answers], websocket: true}")
+
+
 def test_a_websocket_says_where_it_is_allowed() -> None:
     asked = head("GET https://docs.example.com/", websocket=True)
     assert "`websocket: true`" in advice(asked).sentence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from xml.etree import ElementTree as ET
 
 import pytest
 from inline_snapshot import snapshot
@@ -243,7 +244,7 @@ def test_every_code_has_a_page_that_can_be_written_and_read(code: str) -> None:
     events = reader.feed(wire + made.body)
     head = events[0]
     assert isinstance(head, ResponseHead)
-    command = {"operator": f"egress log suggest {ID}"} if known.status == 403 else {}
+    command = {"operator": f"egress log suggest {ID}"} if known.status in (403, 426) else {}
     about = f" ({command['operator']})" if command else ""
     assert (head.status, head.reason) == (known.status, f"Egress {code}{about}")
     fields = dict(head.headers)
@@ -361,3 +362,44 @@ def test_the_reason_of_a_deny_is_part_of_the_message() -> None:
     grpc = error_page("rule.denied", ID, content_type="application/grpc", denied_because=BECAUSE)
     assert "Keys are closed: 100%25 of them, %C3%A9." in dict(grpc.headers)["grpc-message"]
     assert BECAUSE not in error_page("no.such", ID, denied_because=BECAUSE).body.decode()
+
+
+AWS_CLIENTS = (
+    "Boto3/1.44.5 md/Botocore#1.44.5",
+    "aws-cli/1.46.2 md/Botocore#1.44.5",
+    "aws-sdk-go-v2/1.30.0 os/linux",
+    "aws-sdk-js/3.600.0",
+)
+
+
+@pytest.mark.parametrize("agent", AWS_CLIENTS)
+def test_a_client_of_aws_gets_the_xml_that_it_shows(agent: str) -> None:
+    made = error_page(
+        "rule.denied", ID, user_agent=agent, denied_because="Not <this> & \x1b \u2028 not that."
+    )
+    assert dict(made.headers)["content-type"] == "text/xml; charset=utf-8"
+    root = ET.fromstring(made.body)
+    assert (root.tag, root.findtext("Error/Code"), root.findtext("RequestId")) == (
+        "ErrorResponse",
+        "rule.denied",
+        ID,
+    )
+    assert root.findtext("Error/Message") == (
+        "Egress: A rule denies this request. Not <this> &     not that. Ask the operator of this sandbox to"
+        f" allow it in the rules. (rule.denied, egress log suggest {ID})"
+    )
+
+
+@pytest.mark.parametrize("agent", AWS_CLIENTS)
+def test_a_client_of_aws_that_sent_json_gets_json_with_its_message(agent: str) -> None:
+    made = error_page("host.unknown", ID, user_agent=agent, content_type="application/x-amz-json-1.0")
+    said = json.loads(made.body)
+    assert said["message"].startswith("Egress: No rule names this host.")
+    assert said["error"]["code"] == "host.unknown"
+
+
+@pytest.mark.parametrize("agent", ["", "aws-cli", "curl/8 aws-cli/1", "aws-sdk-/1", "my-Boto3/1"])
+def test_every_other_client_gets_what_it_got(agent: str) -> None:
+    made = error_page("host.unknown", ID, user_agent=agent)
+    assert dict(made.headers)["content-type"] == "application/json"
+    assert "message" not in json.loads(made.body)
