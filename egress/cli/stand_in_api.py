@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from egress.ca.authority import Authority
 
 NAME: Final = "api.example.com"
-_PATIENCE: Final = 60.0
+_CLIENT_TIMEOUT: Final = 60.0
 """Seconds after which a client that says nothing is given up."""
 
 
@@ -80,7 +80,7 @@ def _tls(authority: Authority, now: int) -> ssl.SSLContext:
 def _handler(received: list[str], told: Callable[[str, str], None]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        timeout = _PATIENCE
+        timeout = _CLIENT_TIMEOUT
 
         def do_GET(self) -> None:
             self._answer()
