@@ -11,6 +11,9 @@ import re
 from typing import Final
 from urllib.parse import unquote
 
+MAX_PARTS: Final = 500
+"""Parameters or cookies of a request that names are looked for in, where a rule asks for that. Servers read
+different numbers of them, PHP and Django 1,000; and folding thousands keeps all other requests waiting."""
 NAME_MARK: Final = re.compile(r"[!#$%&'*+.^_`|~]")
 """Characters of a header name beside letters, digits and `-`: CGI turns all of them into `_`."""
 # PHP turns `.`, `[` and blanks in a parameter name into `_`.

@@ -28,7 +28,7 @@ def write_cookie(
     sent = sent_cookies(headers)
     kept = other_cookies(sent, need.name)
     if kept is None:
-        why = "The cookie follows a `,`, which servers read in different ways."
+        why = "Servers read these cookies in different ways: there is a `,`, or very many."
         return CredentialRefusal("request.malformed", why, need.secret, slot)
     merged = "; ".join([*kept, f"{need.name}={value.decode('ascii')}"])
     return HeadEdit(
@@ -48,7 +48,9 @@ def sent_cookies(headers: Headers) -> list[str]:
 
 
 def other_cookies(sent: list[str], name: str) -> list[str] | None:
-    """Return the cookies without those of a name; None if one of them has two readings."""
+    """Return the cookies without those of a name; None for two readings, or very many cookies."""
+    if len(sent) + sum(cookie.count(",") for cookie in sent) > name_folding.MAX_PARTS:
+        return None
     folded = name_folding.fold_cookie(name)
     kept = [cookie for cookie in sent if name_folding.fold_cookie(cookie_name(cookie)) != folded]
     # Refuse rather than guess which of two cookies the server reads.

@@ -2,7 +2,8 @@
 
 The query is split at `&`; names are compared percent-decoded, with `+` as space, and folded as the most
 lenient server reads them. The other parameters keep their order and their bytes. Some servers also split at
-`;`: if that would reveal a second parameter of our name, the request has two readings and is refused.
+`;`: if that would reveal a second parameter of our name, the request has two readings and is refused. So has
+a query of very many parameters.
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ def write_query(
     sent = query.split("&") if query else []
     kept = other_parameters(query, need.name)
     if kept is None:
-        return _unplaceable(need, "The parameter follows a `;`, which servers read in different ways.")
+        return _unplaceable(
+            need, "Servers read this query in different ways: it has a `;`, or very many parts."
+        )
     ours = f"{quote(need.name.encode('utf-8', 'replace'), safe='')}={quote(value, safe='')}"
     return HeadEdit(f"{path}?{'&'.join([*kept, ours])}", headers, len(kept) != len(sent))
 
 
 def other_parameters(query: str, name: str) -> list[str] | None:
-    """Return the pieces of a query without those of a name; None if the query has two readings of it."""
+    """Return the pieces of a query without those of a name; None if the query has two readings."""
+    if query.count("&") + query.count(";") >= name_folding.MAX_PARTS:
+        return None
     folded = name_folding.fold_parameter(wire_name(name))
     sent = query.split("&") if query else []
     kept = [piece for piece in sent if name_folding.fold_parameter(parameter_name(piece)) != folded]

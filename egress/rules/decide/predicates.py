@@ -98,7 +98,10 @@ def parameter_names(query: str) -> Iterator[str]:
 
 
 def parse_query(query: str) -> Headers | None:
-    """Decode the parameters of a query, in order; None if an escape is broken."""
+    """Decode the parameters of a query, in order; None if an escape is broken, or for very many."""
+    # Servers read different numbers of parameters, so with very many of them there is doubt as well.
+    if query.count("&") + query.count(";") >= name_folding.MAX_PARTS:
+        return None
     pairs = []
     for part in query.removeprefix("?").split("&"):
         if not part:

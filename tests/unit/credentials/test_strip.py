@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from egress import name_folding
 from egress.credentials.apply import apply_credentials
 from egress.credentials.result import CredentialedHead
 from egress.types import Head, InjectHeader, InjectQuery
@@ -136,3 +137,26 @@ def test_a_placeholder_is_swapped_beside_a_stripped_slot() -> None:
         apply_credentials(head, [github_in("header:x-api-key")], held(), SANDBOX, strips=strips)
     )
     assert (outcome.head.target, outcome.head.headers) == ("/", (HOST, ("x-api-key", TOKEN)))
+
+
+MOST = name_folding.MAX_PARTS
+
+
+@pytest.mark.parametrize(
+    ("head", "slots"),
+    [
+        (request("/?" + "&".join(["%41=1"] * (MOST + 1))), ("query:key",)),
+        (request("/?" + ";".join(["%41=1"] * (MOST + 1))), ("query:key",)),
+        (request("/", ("cookie", "; ".join(["%41=1"] * (MOST + 1)))), ("cookie:key",)),
+        (request("/", ("cookie", ",".join(["%41=1"] * (MOST + 1)))), ("cookie:key",)),
+    ],
+)
+def test_very_many_names_are_refused(head: Head, slots: tuple[str, ...]) -> None:
+    """Folding each of thousands, for each slot, kept all other sandboxes waiting for a tenth of a second."""
+    outcome = apply_credentials(head, [KEY], held(), strips=[slot(each) for each in slots])
+    assert refused(outcome).code == "request.malformed"
+
+
+def test_as_many_names_as_servers_read_pass() -> None:
+    head = request("/?" + "&".join(["a=1"] * MOST), ("cookie", "; ".join(["b=1"] * MOST)))
+    assert stripped(head, "query:key", "cookie:key").target == head.target

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from egress.name_folding import MAX_PARTS
 from egress.rules.decide.globs import ValueGlob
 from egress.rules.decide.predicates import (
     NamedGlob,
@@ -39,6 +40,13 @@ def test_a_broken_escape_is_no_query_at_all(query: str) -> None:
     assert parse_query(query) is None
     assert not allow_fits(ADMIN, query, ())
     assert deny_fits(ADMIN, query, ())
+
+
+@pytest.mark.parametrize("mark", "&;")
+def test_very_many_parameters_are_doubtful(mark: str) -> None:
+    """A server may leave out those behind the first thousand, and each is compared for each rule."""
+    assert parse_query(mark.join(["a=1"] * MAX_PARTS)) is not None
+    assert parse_query(mark.join(["a=1"] * (MAX_PARTS + 1))) is None
 
 
 def test_every_name_that_a_server_may_read_is_named() -> None:
