@@ -11,7 +11,7 @@ Paths are matched by `plan`, all rules of a host at once; this module matches th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from egress import name_folding
@@ -76,7 +76,7 @@ def deny_fits(predicates: Predicates, query: str, headers: Headers) -> bool:
     """Report whether query and headers satisfy a deny rule; doubt means yes."""
     if predicates.query and not any(_query_fits(predicates.query, text) for text in _readings(query)):
         return False
-    if predicates.headers and not _any_fits(predicates.headers, _with_elements(headers), _same_header):
+    if predicates.headers and not _any_fits(predicates.headers, headers, _same_header, _with_elements):
         return False
     return not predicates.content_types or _media_type_fits(predicates.content_types, headers, of_any=True)
 
@@ -126,10 +126,11 @@ def _semicolon_parameters(query: str) -> Headers:
     return parse_query("&".join(parts)) or ()
 
 
-def _with_elements(headers: Headers) -> Headers:
-    """Return the headers, and each element of list headers: a deny looks at both."""
-    elements = [(n, part.strip(" \t")) for n, value in headers if "," in value for part in value.split(",")]
-    return (*headers, *elements)
+def _with_elements(values: list[str]) -> Iterable[str]:
+    """Return the values of a header, and each element of those that are lists: a deny looks at both."""
+    elements = [part.strip(" \t") for value in values if "," in value for part in value.split(",")]
+    # Once each: a header can hold many thousands of elements.
+    return dict.fromkeys([*values, *elements])
 
 
 Same = Callable[[str, str], bool]
@@ -161,7 +162,12 @@ def _all_fit(wanted: tuple[NamedGlob, ...], pairs: Headers, hidden: Headers, sam
     return True
 
 
-def _any_fits(wanted: tuple[NamedGlob, ...], pairs: Headers, same: Same) -> bool:
+def _any_fits(
+    wanted: tuple[NamedGlob, ...],
+    pairs: Headers,
+    same: Same,
+    readings: Callable[[list[str]], Iterable[str]] = iter,
+) -> bool:
     for want in wanted:
         if want.glob is None:
             # `absent` means the name as written: a lookalike must not switch a deny off.
@@ -170,7 +176,7 @@ def _any_fits(wanted: tuple[NamedGlob, ...], pairs: Headers, same: Same) -> bool
             continue
         values = [value for name, value in pairs if same(name, want.name)]
         # A server may ignore case: `Admin` must not escape a deny of `admin`.
-        if not any(want.glob.matches(value, ignore_case=True) for value in values):
+        if not any(want.glob.matches(value, ignore_case=True) for value in readings(values)):
             return False
     return True
 

@@ -368,7 +368,7 @@ def scrape(port: int, token: str = "") -> bytes:
     with socket.create_connection(("127.0.0.1", port)) as sock:
         sock.settimeout(20)
         try:
-            sock.sendall(f"GET /metrics HTTP/1.1\r\nhost: x\r\n{field}\r\n".encode())
+            sock.sendall(f"GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n{field}\r\n".encode())
             return b"".join(iter(lambda: sock.recv(1 << 16), b""))
         except ConnectionError:
             return b""

@@ -179,3 +179,18 @@ def test_headers_for_allow_and_deny() -> None:
     assert allow_fits(wanted, "", both[:1])
     assert not deny_fits(wanted, "", both[1:])
     assert deny_fits(wanted, "", (("X-A", "V1"),))
+
+
+def test_a_deny_looks_at_the_elements_of_its_own_header_and_at_each_once() -> None:
+    """A header of 60 KB has as many elements; each of them was compared with each deny."""
+    seen: list[str] = []
+
+    class Glob(ValueGlob):
+        def matches(self, value: str, *, ignore_case: bool = False) -> bool:
+            seen.append(value)
+            return super().matches(value, ignore_case=ignore_case)
+
+    wanted = Predicates(headers=(NamedGlob("x-a", Glob("evil")),))
+    assert not deny_fits(wanted, "", (("x-b", "evil,"), ("x-a", "1,2,1,2"), ("x_a", "3")))
+    assert sorted(seen) == ["1", "1,2,1,2", "2", "3"]
+    assert deny_fits(wanted, "", (("x_a", "1, Evil"),))
