@@ -24,9 +24,12 @@ from egress.proxy.ingress.acceptor import Acceptor
 from egress.proxy.ingress.conversation import Conversations
 from egress.proxy.ingress.listener import listen, peer_address
 from egress.proxy.ingress.port_owner import owner_of_port
+from egress.proxy.ingress.requested_destination import read_authority
 from egress.proxy.metrics import CONTENT_TYPE
 from egress.proxy.setting_values import ListenAddress
+from egress.rules.language.hosts import is_address
 
+_HTTP_PORT: Final = 80
 METRICS_PATH: Final = "/metrics"
 _LIMITS: Final = MessageLimits(head=8 * 1024, target=201)
 _TIMEOUT: Final = 5.0
@@ -129,6 +132,8 @@ class MetricsListener:
             return 400, "This is no request for metrics.\n"
         if any(name in _BROWSER_FIELDS for name, _ in head.headers):
             return 403, "Metrics are not served to browsers.\n"
+        if self.at.is_loopback and standing is ScrapeStanding.WELCOME and not _names_loopback(head.host):
+            return 403, "Scrape the address, or localhost.\n"
         if standing is ScrapeStanding.NEEDS_TOKEN and not self._guard.has_token(head.headers):
             self._tell(sock, "without the token")
             return 401, "Give the token of --metrics-token-file as a bearer token.\n"
@@ -143,6 +148,16 @@ class MetricsListener:
         if now - self._rendered >= _FRESH_SECONDS:
             self._text, self._rendered = self._render(), now
         return self._text
+
+
+def _names_loopback(host: str) -> bool:
+    """Tell whether a request is for an address or `localhost`.
+
+    A name of a web site may be made to resolve to this machine. To a browser it is the site of its page then,
+    and the request has none of the fields above.
+    """
+    found = read_authority(host, _HTTP_PORT)
+    return found is not None and (found[0] == "localhost" or is_address(found[0]))
 
 
 async def _read(sock: socket.socket) -> RequestHead | None:

@@ -27,7 +27,7 @@ from egress.proxy.ingress.listener import Listener, listen, password_digest
 from egress.proxy.setting_values import ListenAddress
 
 TOKEN = "a-token-of-the-operator"
-GET = b"GET /metrics HTTP/1.1\r\nHost: here:9464\r\n\r\n"
+GET = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:9464\r\n\r\n"
 ANY_PORT = ListenAddress("127.0.0.1", 0)
 LOOPBACK = plain_address("127.0.0.1")
 SANDBOX = SandboxPlace("owner-uid", LOOPBACK, os.geteuid())
@@ -128,6 +128,20 @@ async def test_nothing_but_a_plain_get_of_its_path_is_served(data: bytes, expect
         assert (TEXT.encode() in answer) is (expected == 200)
         assert answer.count(b"HTTP/1.1 ") == 1, "one answer a connection"
         assert status(await here.ask(GET)) == 200, "the next one is served"
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1:9464", 200), ("localhost:9464", 200), ("[::1]:9464", 200), ("evil.example:9464", 403)],
+)
+async def test_a_name_that_was_made_to_lead_here_is_refused(host: str, expected: int) -> None:
+    """A browser sends no field of its own to what it takes for the site of its page."""
+    async with scraped() as here:
+        assert status(await here.ask(f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())) == expected
+        assert here.rendered == (expected == 200)
+    asked = f"GET /metrics HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    async with scraped(token=TOKEN) as here:
+        assert status(await here.ask(asked)) == 200
 
 
 async def test_without_the_token_there_is_nothing_and_not_even_a_hint_of_paths() -> None:
