@@ -169,6 +169,12 @@ CODES: dict[str, RefusalCode] = {
     # Bounds
     "limit.requests": RefusalCode(429, "Too many requests.", "Wait and try again."),
     "limit.connections": RefusalCode(429, "Too many connections.", "Close some connections first."),
+    "limit.exchanges": RefusalCode(
+        429, "This sandbox has too many requests under way.", "Wait until some of them have ended."
+    ),
+    "limit.memory": RefusalCode(
+        503, "The response would take more memory than this sandbox may have now.", "Try again in a moment."
+    ),
     "limit.request_body": RefusalCode(413, "The request body is larger than the rules allow.", "Send less."),
     "limit.response_body": RefusalCode(
         403, "The response body is larger than the rules allow.", "Ask for less."

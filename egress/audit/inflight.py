@@ -11,11 +11,11 @@ Each slot begins with one word that is changed in a single store, always last:
     N                 its line is number N; recorded if that line is in the log, lost if it is not
 
 so a kill between writing a line and freeing its slot does not record the exchange twice. The file is
-filled to its full size when it is made: a mapping of a file with holes would end the process with
-SIGBUS when the disk is full.
+filled whenever it is made or made larger: a mapping of a file with holes would end the process with SIGBUS
+when the disk is full.
 
-Of the slots one sandbox gets at most as many as are still free: alone it can take half of them, and whoever
-comes later finds some.
+There are more slots as soon as more is under way. How much a sandbox may have under way is decided elsewhere
+(`egress.shares.pool`).
 
 The first block holds counters of what has no slot: refusals in the lines that are not written yet,
 refusals that are being folded, and lines that were dropped.
@@ -26,7 +26,6 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -47,6 +46,8 @@ MAX_TEXT_BYTES = SLOT - TEXT_OFFSET
 UNRECORDED = (1 << 64) - 1
 LOOSE, FOLDED, DROPPED = 0, 1, 2
 MAX_LOOSE_REFUSALS = 0xFFFF
+MAX_SLOTS = 64 * 1024
+"""Slots that the file may grow to: 64 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,47 +66,57 @@ class LeftoverSlot:
 class InFlight:
     """The mapped file of the one process that writes."""
 
-    __slots__ = ("_free", "_holder", "_map", "_path", "_shares", "_words", "slots")
+    __slots__ = ("_free", "_map", "_path", "_words", "slots")
 
     def __init__(self, directory: Path, slots: int) -> None:
         """Map the file, made or made larger when it has to be. Raises `OSError`."""
         self._path = directory / IN_FLIGHT
+        self._map_file(slots)
+        states = self._words[WORDS::WORDS]
+        # A slot that a killed process left is not free: its request still has to be recorded.
+        self._free = [slot for slot in range(self.slots, 0, -1) if not states[slot - 1]]
+
+    def _map_file(self, slots: int) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self._path, flags, 0o600)
         try:
             # Never smaller than before: what was under way must be found.
-            self.slots = max(slots, os.fstat(descriptor).st_size // SLOT - 1)
-            size = (self.slots + 1) * SLOT
+            slots = max(slots, os.fstat(descriptor).st_size // SLOT - 1)
+            size = (slots + 1) * SLOT
             # Filled, not only extended: a hole would end the process with SIGBUS on a full disk.
             os.posix_fallocate(descriptor, 0, size)
             self._map = mmap.mmap(descriptor, size)
         finally:
             os.close(descriptor)
+        self.slots = slots
         self._words = memoryview(self._map).cast("Q")
-        states = self._words[WORDS::WORDS]
-        # A slot that a killed process left is not free: its request still has to be recorded.
-        self._free = [slot for slot in range(self.slots, 0, -1) if not states[slot - 1]]
-        self._holder: dict[int, str] = {}
-        self._shares: Counter[str] = Counter()
 
     @property
     def has_free_slot(self) -> bool:
-        return bool(self._free)
+        """A slot is free, or can be made."""
+        return bool(self._free) or self.slots < MAX_SLOTS
 
-    def has_share(self, sandbox: str) -> bool:
-        """True if this sandbox may take a slot, and enough are left for other sandboxes."""
-        return self._shares[sandbox] <= len(self._free) > 0
+    def _grow(self) -> None:
+        """Make more slots. The old mapping stays until the new one stands: nothing that it holds is lost."""
+        before, mapped, words = self.slots, self._map, self._words
+        try:
+            self._map_file(min(2 * before, MAX_SLOTS))
+        except OSError:
+            raise AuditStoppedError("the audit cannot keep track of more that is under way") from None
+        words.release()
+        mapped.close()
+        self._free = list(range(self.slots, before, -1))
 
     def take(self, opening: Intent, began: int) -> int:
-        """Note what is about to be sent. Raises `AuditStoppedError` when all slots are taken."""
+        """Note what is about to be sent. Raises `AuditStoppedError` when there can be no more slots."""
         if not self._free:
-            raise AuditStoppedError("too much is under way at once for the audit to keep track of it")
+            if self.slots >= MAX_SLOTS:
+                raise AuditStoppedError("too much is under way at once for the audit to keep track of it")
+            self._grow()
         text = _packed(opening)
         if len(text) > MAX_TEXT_BYTES:
             text = _short(opening)
         slot = self._free.pop()
-        self._holder[slot] = opening.sandbox
-        self._shares[opening.sandbox] += 1
         at = slot * SLOT + TEXT_OFFSET
         self._map[at : at + len(text)] = text
         words, word = self._words, slot * WORDS
@@ -128,12 +139,6 @@ class InFlight:
         """Release a slot, after the kernel has taken its line."""
         self._words[slot * WORDS] = 0
         self._free.append(slot)
-        # Slots left by an earlier process count for no sandbox of this one.
-        sandbox = self._holder.pop(slot, None)
-        if sandbox is not None:
-            self._shares[sandbox] -= 1
-            if not self._shares[sandbox]:
-                del self._shares[sandbox]
 
     def leftovers(self) -> list[LeftoverSlot]:
         """The slots that an earlier process did not free."""

@@ -168,6 +168,9 @@ class Sink:
             self._writer.flush()
             if self._writer.is_stopped(sandbox):
                 return False
+        if not self._in_flight.has_free_slot:
+            # Slots whose lines wait to be written are still taken.
+            self._writer.flush()
         return self._in_flight.has_free_slot and not self._is_spent(sandbox)
 
     @property
@@ -193,16 +196,10 @@ class Sink:
     def begin(self, opening: Intent) -> Ticket:
         """Take a ticket, before anything is sent upstream.
 
-        Raises `AuditStoppedError` when `may_work` says no, and when this sandbox has so much under way that
-        the others would not find a slot: then nothing may be sent.
+        Raises `AuditStoppedError` when `may_work` says no: then nothing may be sent.
         """
         if not self.may_work(opening.sandbox):
             raise AuditStoppedError("what this sandbox does cannot be recorded now, so it may do nothing")
-        if not self._in_flight.has_share(opening.sandbox):
-            # Slots whose lines wait to be written are still taken.
-            self._writer.flush()
-            if not self._in_flight.has_share(opening.sandbox):
-                raise AuditStoppedError("this sandbox has so much under way that others would find no room")
         shown = redact_fields(opening, self.hide, opening.sandbox, "host")
         return Ticket(self._in_flight.take(shown, self._clock.now_ns()))
 

@@ -18,6 +18,7 @@ import brotli  # type: ignore[import-untyped]  # compiled, and without stubs
 import zstandard
 
 from egress.errors import EgressError, WireError
+from egress.shares.pool import OPEN_ACCOUNT, MemoryAccount, Resource
 
 
 class ContentCoding(Enum):
@@ -50,6 +51,9 @@ MAX_RATIO: Final = 500
 MEMBER_COST_BYTES: Final = 16 << 10
 
 MAX_WINDOW_BYTES: Final = 4 << 20
+_INFLATE_WINDOW_BYTES: Final = 32 << 10
+_TABLE_BYTES: Final = 512 << 10
+"""Memory that a decoder needs beside its window, at most."""
 _MAX_ZSTD_HEAD_BYTES: Final = 18
 # A block of zstd takes four bytes at least and gives 128 KiB at most; its library has no other bound.
 _SLICE_BYTES: Final = 128
@@ -67,17 +71,26 @@ class BombError(CodingError):
     code = "response.withheld"
 
 
+class MemoryShortError(CodingError):
+    """There is no memory left for another decoder of this sandbox."""
+
+    code = "limit.memory"
+
+
 class Decoder:
     """The decoding of one body; not to be shared between bodies."""
 
-    __slots__ = ("_begin", "_came", "_is_begun", "_made", "_member")
+    __slots__ = ("_account", "_begin", "_came", "_made", "_member", "_memory")
 
-    def __init__(self, coding: ContentCoding) -> None:
+    def __init__(self, coding: ContentCoding, account: MemoryAccount = OPEN_ACCOUNT) -> None:
+        """The memory that a window needs is taken of `account`, until `close`."""
         self._begin = _DECODERS[coding]
+        self._account = account
         self._member: _Member | None = None
-        self._is_begun = False
         self._came = 0
         self._made = 0
+        self._memory = 0
+        """Bytes that were taken."""
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Take the next bytes and yield what they decode to, in small pieces, none of them empty.
@@ -104,6 +117,12 @@ class Decoder:
         if self._member is not None and not self._member.is_finished:
             raise CodingError("The contents of the response end too early.")
 
+    def close(self) -> None:
+        """Give the memory back; nothing may come after it."""
+        self._account.give(Resource.DECODERS, self._memory)
+        self._memory = 0
+        self._member = None
+
     def _next(self) -> _Member:
         """The member that the next byte belongs to."""
         member = self._member
@@ -112,8 +131,19 @@ class Decoder:
         if member is not None and not member.may_be_followed:
             raise CodingError("Bytes follow the end of the contents of the response.")
         self._made += MEMBER_COST_BYTES
-        self._member = member = self._begin()
+        self._member = member = self._begin(self._reserve)
         return member
+
+    def _reserve(self, window: int) -> None:
+        """Take what a window needs, and what comes with it."""
+        # One member follows the other, in the same memory.
+        if window > MAX_WINDOW_BYTES:
+            raise BombError("The window of the contents of the response is too large.")
+        more = window + _TABLE_BYTES - self._memory
+        if more > 0:
+            if not self._account.take(Resource.DECODERS, more):
+                raise MemoryShortError("There is no memory left to decode the response.")
+            self._memory += more
 
     def _check(self, most: int) -> None:
         if self._made > most or self._made > max(FREE_BYTES, MAX_RATIO * self._came):
@@ -121,6 +151,10 @@ class Decoder:
 
 
 # The codings ----------------------------------------------------------------------------------
+
+
+_Reserve = Callable[[int], None]
+"""Takes memory for a window of this size, or raises `CodingError`."""
 
 
 class _Member(Protocol):
@@ -144,7 +178,8 @@ class _Inflate:
 
     may_be_followed = False
 
-    def __init__(self, bits: int) -> None:
+    def __init__(self, bits: int, reserve: _Reserve) -> None:
+        reserve(_INFLATE_WINDOW_BYTES)
         self._stream = zlib.decompressobj(bits)
 
     @property
@@ -169,8 +204,8 @@ class _Inflate:
 class _Gzip(_Inflate):
     may_be_followed = True
 
-    def __init__(self) -> None:
-        super().__init__(zlib.MAX_WBITS | 16)
+    def __init__(self, reserve: _Reserve) -> None:
+        super().__init__(zlib.MAX_WBITS | 16, reserve)
 
 
 class _Deflate:
@@ -178,7 +213,8 @@ class _Deflate:
 
     may_be_followed = False
 
-    def __init__(self) -> None:
+    def __init__(self, reserve: _Reserve) -> None:
+        self._reserve = reserve
         self._ahead = b""
         self._inflate: _Inflate | None = None
 
@@ -196,7 +232,7 @@ class _Deflate:
             if len(data) < 2:
                 self._ahead = data
                 return iter(())
-            self._inflate = _Inflate(zlib.MAX_WBITS if _is_zlib(data) else -zlib.MAX_WBITS)
+            self._inflate = _Inflate(zlib.MAX_WBITS if _is_zlib(data) else -zlib.MAX_WBITS, self._reserve)
         return self._inflate.feed(data)
 
 
@@ -205,8 +241,9 @@ class _Brotli:
     unused = b""
     """Always empty: the library itself refuses bytes behind the end that come with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, reserve: _Reserve) -> None:
         self._stream = brotli.Decompressor()
+        self._reserve = reserve
         self._is_begun = False
 
     @property
@@ -216,7 +253,7 @@ class _Brotli:
     def feed(self, data: bytes) -> Iterator[bytes]:
         if data and not self._is_begun:
             self._is_begun = True
-            _check_window(_brotli_window(data[0]))
+            self._reserve(_brotli_window(data[0]))
         is_drained = False
         while not is_drained:
             piece: bytes = self._stream.process(data, output_buffer_limit=PIECE_BYTES)
@@ -231,9 +268,10 @@ class _Brotli:
 class _Zstd:
     may_be_followed = True
 
-    def __init__(self) -> None:
+    def __init__(self, reserve: _Reserve) -> None:
         self._ahead = b""
         self._is_begun = False
+        self._reserve = reserve
         self._stream = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj()
         self.unused = b""
 
@@ -248,7 +286,7 @@ class _Zstd:
             if window is None:
                 self._ahead = data
                 return
-            _check_window(window)
+            self._reserve(window)
             self._is_begun = True
         for begin in range(0, len(data), _SLICE_BYTES):
             end = begin + _SLICE_BYTES
@@ -280,18 +318,13 @@ def _zstd_window(data: bytes) -> int | None:
         raise
 
 
-def _check_window(size: int) -> None:
-    if size > MAX_WINDOW_BYTES:
-        raise BombError("The window of the contents of the response is too large.")
-
-
 def _is_zlib(data: bytes) -> bool:
     """Tell whether these bytes begin with a zlib header. No encoder writes a bare stream that does."""
     return data[0] & 0x0F == 8 and data[0] >> 4 <= 7 and (data[0] << 8 | data[1]) % 31 == 0
 
 
 _DECODER_ERRORS: Final[tuple[type[Exception], ...]] = (zlib.error, brotli.error, zstandard.ZstdError)
-_DECODERS: Final[Mapping[ContentCoding, Callable[[], _Member]]] = {
+_DECODERS: Final[Mapping[ContentCoding, Callable[[_Reserve], _Member]]] = {
     ContentCoding.GZIP: _Gzip,
     ContentCoding.DEFLATE: _Deflate,
     ContentCoding.BROTLI: _Brotli,

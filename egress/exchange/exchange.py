@@ -25,8 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from egress.credentials import NO_PLACEHOLDERS, AppliedHead, CanaryScan, Placeholders, apply_credentials
-from egress.errors import EgressError, WireError
-from egress.exchange.content_coding import CodingError, ContentCoding, Decoder, GrpcMessages
+from egress.errors import EgressError
 from egress.exchange.messages import (
     AnswerHead,
     CutExchange,
@@ -55,16 +54,18 @@ from egress.exchange.response import (
     NO_NAMES,
     cleaned_answer,
     cleaned_trailers,
-    coding_of,
     holds_secret,
     is_grpc,
     must_withhold,
     needs_search,
 )
+from egress.exchange.response_body import ResponseBody
 from egress.rules.decide.decision import decide
 from egress.rules.decide.limits import LimitResult, smallest_limit
 from egress.rules.decide.policy import Policy
-from egress.scrub import Needles, Scrubber
+from egress.scrub import Needles
+from egress.shares.pool import OPEN_ACCOUNT, MemoryAccount
+from egress.shares.turns import ENDLESS_TURN, Turn
 from egress.types import NO_EFFECTS, Decision, Head, Headers, Identity, Limit, Scrub, Secret
 
 MAX_INTERIM_RESPONSES = 100
@@ -87,19 +88,16 @@ class Exchange:
     """A request and its response, from head to record."""
 
     __slots__ = (
+        "_body",
         "_canaries",
         "_decision",
-        "_decoded_length",
-        "_decoder",
         "_destination",
         "_effects",
-        "_grpc",
         "_has_body",
         "_head",
         "_identity",
         "_interim",
         "_is_recorded",
-        "_is_unreadable",
         "_knows",
         "_max_down",
         "_max_up",
@@ -107,11 +105,10 @@ class Exchange:
         "_placeholders",
         "_record",
         "_request",
-        "_response_headers",
-        "_scrubber",
         "_searches",
         "_spend",
         "_stage",
+        "account",
         "policy",
     )
 
@@ -144,18 +141,15 @@ class Exchange:
         self._decision: Decision | None = None
         self._effects = NO_EFFECTS
         self._searches = False
-        self._scrubber: Scrubber | None = None
-        self._decoder: Decoder | None = None
-        self._grpc: GrpcMessages | None = None
-        self._decoded_length = 0
         self._has_body = False
         self._interim = 0
         self._max_up: int | None = None
         self._max_down: int | None = None
         self._record = RecordBuilder()
         self._is_recorded = False
-        self._is_unreadable = False
-        self._response_headers: Headers = ()
+        self._body: ResponseBody | None = None
+        self.account: MemoryAccount = OPEN_ACCOUNT
+        """What decoders take their memory of; the owner of the exchange sets it."""
 
     def would_begin(self, policy: Policy, now: int) -> bool:
         """Tell whether this policy would let the exchange begin now, with the same secrets."""
@@ -258,11 +252,8 @@ class Exchange:
             return
         self._needles = needles
         self._searches = needs_search(self._effects, needles)
-        if self._scrubber is not None:
-            self._scrubber.update_needles(needles)
-        elif self._searches and self._stage in (ExchangeStage.BODY, ExchangeStage.FRAMES):
-            self._is_unreadable = coding_of(self._response_headers) is not ContentCoding.PLAIN
-            self._scrubber = None if self._is_unreadable else Scrubber(needles, self._record.found)
+        if self._body is not None and self._searches:
+            self._body.search_late(needles)
 
     def informational(self, response: Response) -> AnswerHead | CutExchange:
         """Clean an interim head (1xx) like a final one; it changes no state."""
@@ -287,24 +278,44 @@ class Exchange:
         if isinstance(answer, AnswerHead):
             self._record.status = answer.status
             self._has_body = response.has_body
-            self._response_headers = response.headers
-            needles = self._needles if self._searches else None
-            self._scrubber = None if needles is None else Scrubber(needles, self._record.found)
-            self._decoder = Decoder(answer.coding) if answer.coding else None
-            is_framed = self._searches and not answer.coding and is_grpc(answer.headers)
-            self._grpc = GrpcMessages() if is_framed else None
+            body = self._body = ResponseBody(
+                self._effects, self._record.found, response.headers, self._max_down
+            )
+            if self._searches and self._needles is not None:
+                body.search(self._needles)
+            if answer.coding:
+                body.decode(answer.coding, self.account)
+            elif self._searches and is_grpc(answer.headers):
+                body.split_messages()
             self._stage = ExchangeStage.FRAMES if switches else ExchangeStage.BODY
         return answer
 
-    def data(self, chunk: bytes) -> list[bytes] | CutExchange:
-        """Take a piece of response body; return the pieces that may go out now."""
+    def data(self, chunk: bytes, turn: Turn = ENDLESS_TURN) -> list[bytes] | CutExchange:
+        """Take a piece of response body; return the pieces that may go out now.
+
+        Decoding goes on for as long as the turn does; then the exchange is behind.
+        """
         self._enter(ExchangeStage.BODY)
         # Bytes where no body can follow would be taken for the next response (response smuggling).
         if chunk and not self._has_body:
             return self._cut("upstream.malformed")
-        pieces = self._passed(chunk)
+        pieces = self._passed(chunk, turn)
         if not isinstance(pieces, CutExchange):
             self._stage = ExchangeStage.BODY
+        return pieces
+
+    @property
+    def is_behind(self) -> bool:
+        """A part of the last piece is still to be decoded: `more` comes next."""
+        return self._body is not None and self._body.is_behind
+
+    def more(self, turn: Turn) -> list[bytes] | CutExchange:
+        """Go on with the last piece of response body."""
+        self._enter(ExchangeStage.BODY)
+        pieces = [] if self._body is None else self._body.more(turn)
+        if isinstance(pieces, CutExchange):
+            return self._cut(pieces.code)
+        self._stage = ExchangeStage.BODY
         return pieces
 
     def message(self, chunk: bytes, *, ends: bool) -> list[bytes] | CutExchange:
@@ -313,11 +324,11 @@ class Exchange:
         The end of a message releases its held bytes. Limits count over all messages.
         """
         self._enter(ExchangeStage.FRAMES)
-        pieces = self._passed(chunk)
+        pieces = self._passed(chunk, ENDLESS_TURN)
         if isinstance(pieces, CutExchange):
             return pieces
-        if ends and self._scrubber is not None:
-            pieces += self._scrubber.finish()
+        if ends and self._body is not None:
+            pieces += self._body.end_message()
         self._stage = ExchangeStage.FRAMES
         return pieces
 
@@ -342,22 +353,20 @@ class Exchange:
     def end(self, trailers: Headers = ()) -> tuple[list[bytes], Headers] | CutExchange:
         """End the response; return the held bytes and the trailers."""
         self._enter(ExchangeStage.BODY, ExchangeStage.FRAMES)
-        gone = NO_NAMES
-        if self._decoder is not None:
-            try:
-                self._decoder.finish()
-            except CodingError as fault:
-                return self._cut(fault.code)
-            gone = DIGEST_FIELDS
+        body = self._body
+        if body is None or body.is_behind:
+            return self._cut("internal")
+        if code := body.check_end():
+            return self._cut(code)
+        gone = DIGEST_FIELDS if body.is_decoded else NO_NAMES
         kept = cleaned_trailers(trailers, self._effects, self._needles, self._record.found, gone)
         if isinstance(kept, CutExchange):
             return self._cut(kept.code)
         # Trailers, and new needles since the last piece, may have found a secret too.
         if must_withhold(self._effects, self._record.found):
             return self._cut("response.withheld")
-        rest = [] if self._scrubber is None else self._scrubber.finish()
         self._stage = ExchangeStage.DONE
-        return rest, kept
+        return body.end_message(), kept
 
     # The record
 
@@ -376,6 +385,8 @@ class Exchange:
             raise OrderError("an exchange is recorded once")
         self._is_recorded = True
         self.abort("internal" if self._stage is ExchangeStage.HEAD else LANE_ENDED_CODE)
+        if self._body is not None:
+            self._body.close()
         request, decision, noted = self._request, self._decision, self._record
         # Every text is judged by what is known now: a secret may have got its value since the head came.
         check = SecretCheck(self._needles, self._canaries, self._knows)
@@ -415,56 +426,14 @@ class Exchange:
         )
         return self._cut(answer.code) if isinstance(answer, CutExchange) else answer
 
-    def _passed(self, chunk: bytes) -> list[bytes] | CutExchange:
+    def _passed(self, chunk: bytes, turn: Turn) -> list[bytes] | CutExchange:
+        if self._body is None:
+            return self._cut("internal")
         if self._is_too_much(chunk):
             return self._cut("limit.response_body")
         self._record.down += len(chunk)
-        if self._decoder is not None:
-            return self._decoded(self._decoder, chunk)
-        if self._grpc is not None:
-            return self._framed(self._grpc, chunk)
-        return self._searched(chunk)
-
-    def _framed(self, messages: GrpcMessages, chunk: bytes) -> list[bytes] | CutExchange:
-        """Search a piece of gRPC. The end of a message releases its held bytes."""
-        passed: list[bytes] = []
-        try:
-            for piece, ends in messages.split(chunk):
-                pieces = self._searched(piece)
-                if isinstance(pieces, CutExchange):
-                    return pieces
-                passed += pieces
-                if ends and self._scrubber is not None:
-                    passed += self._scrubber.finish()
-        except WireError:
-            return self._cut("upstream.malformed")
-        return passed
-
-    def _decoded(self, decoder: Decoder, chunk: bytes) -> list[bytes] | CutExchange:
-        """Decode and search a coded chunk. The limit holds for the coded and for the decoded bytes."""
-        passed: list[bytes] = []
-        try:
-            for piece in decoder.feed(chunk):
-                self._decoded_length += len(piece)
-                if self._max_down is not None and self._decoded_length > self._max_down:
-                    return self._cut("limit.response_body")
-                pieces = self._searched(piece)
-                if isinstance(pieces, CutExchange):
-                    return pieces
-                passed += pieces
-        except CodingError as fault:
-            return self._cut(fault.code)
-        return passed
-
-    def _searched(self, chunk: bytes) -> list[bytes] | CutExchange:
-        if self._scrubber is None:
-            if self._is_unreadable:
-                return self._cut("response.withheld")
-            return [chunk] if chunk else []
-        pieces = self._scrubber.feed(chunk)
-        if must_withhold(self._effects, self._record.found):
-            return self._cut("response.withheld")
-        return pieces
+        pieces = self._body.feed(chunk, turn)
+        return self._cut(pieces.code) if isinstance(pieces, CutExchange) else pieces
 
     def _is_too_much(self, chunk: bytes) -> bool:
         return self._max_down is not None and self._record.down + len(chunk) > self._max_down

@@ -18,10 +18,8 @@ import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import Final
 
-from egress.shares.turns import SandboxTurns, Turns
+from egress.shares.turns import MAX_EVENTS_PER_ROUND, SandboxTurns, Turns
 
-MAX_EVENTS_PER_ROUND: Final = 4
-"""Ready sockets of a sandbox that are handled in a round."""
 GRANTED_SECONDS: Final = 0.0001
 """Time that the next step of a coroutine is taken to need, before it is measured."""
 
@@ -71,7 +69,7 @@ class FairSelector(selectors.EpollSelector):
             return ready
         turns.count_round()
         # Where there is only one sandbox nobody waits for it.
-        return self._few(ready) if len(ready) > MAX_EVENTS_PER_ROUND and turns.is_shared else ready
+        return self._few(ready) if ready and turns.is_shared else ready
 
     def _few(self, ready: list[Ready]) -> list[Ready]:
         found: list[Ready] = []
@@ -84,9 +82,10 @@ class FairSelector(selectors.EpollSelector):
                 owned.setdefault(watched.turns, []).append(each)
         # Others each time: else the first ones would keep the rest of their sandbox waiting.
         self._start += MAX_EVENTS_PER_ROUND
-        for events in owned.values():
-            start = self._start % len(events) if len(events) > MAX_EVENTS_PER_ROUND else 0
-            found += (events[start:] + events[:start])[:MAX_EVENTS_PER_ROUND]
+        for turns, events in owned.items():
+            most = turns.events
+            start = self._start % len(events) if len(events) > most else 0
+            found += (events[start:] + events[:start])[:most]
         return found
 
 

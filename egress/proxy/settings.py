@@ -161,7 +161,12 @@ class Settings(BaseSettings):
     )
     connections: Count = Field(default=8192, description="The most client connections at a time.")
     sandbox_connections: Count = Field(
-        default=512, description="The most client connections of one sandbox at a time."
+        default=512,
+        description="The most client connections of one sandbox at a time; never more than are still free.",
+    )
+    sandbox_requests: Annotated[int, Field(ge=0, le=16_384), SettingDisplay("NUMBER")] = Field(
+        default=0,
+        description="The most requests and tunnels of one sandbox at a time; 0: three for each connection.",
     )
     head_timeout: Seconds = Field(default=15, description="Time limit for the head of a request.")
     connect_timeout: Seconds = Field(default=10, description="Time limit for connecting to the upstream.")

@@ -18,46 +18,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from egress.errors import WireError
-from egress.exchange import AnswerHead, CutExchange, DenyRequest, NeedSecrets, Request, Response, SendRequest
-from egress.http1 import CHUNKED, Body, Framing
+from egress.exchange import AnswerHead, CutExchange, DenyRequest, NeedSecrets, Request, SendRequest
+from egress.http1 import Body, Framing
+from egress.relay.backlog import Backlog
 from egress.relay.error_page import answering_page
 from egress.relay.held_body import HeldBody
 from egress.relay.ports import DownstreamHalf, ExchangeTiming, RelayEnvironment, UpstreamHalf, UpstreamSource
+from egress.relay.response_path import ResponsePath
 from egress.relay.websocket import WebSocketFrames
 from egress.rules.decide.policy import Policy
-from egress.types import Head, Headers, Secret
+from egress.shares.pool import MemoryAccount
+from egress.types import Head, Secret
 
 IDEMPOTENT_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 
 
-class ExchangeStream:
+class ExchangeStream(ResponsePath):
     """A request of the client, from its head to its record."""
 
     __slots__ = (
-        "_answered",
-        "_client",
-        "_exchange",
-        "_expects",
-        "_frames",
         "_framing",
         "_has_body",
         "_head",
         "_held",
-        "_is_over",
         "_is_sent_whole",
-        "_is_slow",
         "_needed",
         "_request",
         "_request_is_whole",
-        "_service",
         "_ticket",
-        "_upstream",
         "_upstreams",
         "id",
         "is_end_proven",
         "is_retried",
-        "progress",
-        "timing",
     )
 
     def __init__(
@@ -67,6 +59,7 @@ class ExchangeStream:
         client: DownstreamHalf,
         request: Request,
         framing: Framing,
+        account: MemoryAccount,
     ) -> None:
         self._service = service
         self._upstreams = upstreams
@@ -76,6 +69,8 @@ class ExchangeStream:
         self._has_body = framing.body is not Body.NONE
         # The policy of this moment decides. The state below is that of a request which is not sent yet.
         self._exchange = service.new_exchange()
+        self._exchange.account = account
+        self._backlog = Backlog(self._exchange)
         self._upstream: UpstreamHalf | None = None
         self._head: Head | None = None
         self._frames: WebSocketFrames | None = None
@@ -220,105 +215,6 @@ class ExchangeStream:
         if not self._is_over and self._held.is_overdue(now):
             self._go_up()
 
-    def client_congested(self, *, congested: bool) -> None:
-        """Hold the upstream while the client does not keep up."""
-        self._is_slow = congested
-        if self._upstream is not None and not self._is_over:
-            self._upstream.hold(held=congested)
-
-    # The way down
-
-    def interim(self, status: int, reason: str, headers: Headers) -> None:
-        """Take a 1xx of the upstream."""
-        if self._is_over:
-            return
-        self._update_needles()
-        self.progress += 1
-        answer = self._exchange.informational(Response(status, reason, headers))
-        if isinstance(answer, CutExchange):
-            self._cut(answer.code)
-        elif status != 100 or self._expects:
-            # A client that did not ask for a 100 may take it for the answer.
-            try:
-                self._client.interim(answer)
-            except WireError:
-                self.abort("upstream.malformed")
-
-    def complete_response(
-        self, status: int, reason: str, headers: Headers, framing: Framing, data: bytes
-    ) -> None:
-        """Take a response that came in one read: the same steps, with one update of the needles."""
-        if self._is_over:
-            return
-        self._update_needles()
-        self._head_down(status, reason, headers, framing)
-        if not self._is_over:
-            self._data_down(data)
-        if not self._is_over:
-            self._end_down(())
-
-    def response(self, status: int, reason: str, headers: Headers, framing: Framing) -> None:
-        """Take the final head of the upstream."""
-        if not self._is_over:
-            self._update_needles()
-            self._head_down(status, reason, headers, framing)
-
-    def data(self, data: bytes) -> None:
-        """Take a piece of response body, or raw bytes after a switch."""
-        if not self._is_over:
-            self._update_needles()
-            self._data_down(data)
-
-    def response_end(self, trailers: Headers = ()) -> None:
-        """The response is complete."""
-        if not self._is_over:
-            self._update_needles()
-            self._end_down(trailers)
-
-    def _head_down(self, status: int, reason: str, headers: Headers, framing: Framing) -> None:
-        self.progress += 1
-        self.timing.answered = self._service.monotonic()
-        answer = self._exchange.respond(Response(status, reason, headers, not framing.is_empty))
-        if isinstance(answer, CutExchange):
-            self._cut(answer.code)
-        elif status == 101:
-            self._switch(answer)
-        else:
-            try:
-                self._client.head(answer, CHUNKED if answer.coding else framing)
-                self._answered = True
-            except WireError:
-                self.abort("upstream.malformed")
-
-    def _data_down(self, data: bytes) -> None:
-        self.progress += 1
-        if self._frames is not None:
-            self._exchanged(self._frames.from_upstream(data))
-            return
-        pieces = self._exchange.data(data)
-        if isinstance(pieces, CutExchange):
-            self._cut(pieces.code)
-            return
-        for piece in pieces:
-            self._client.data(piece)
-
-    def _end_down(self, trailers: Headers) -> None:
-        outcome = self._exchange.end(trailers)
-        if isinstance(outcome, CutExchange):
-            self._cut(outcome.code)
-            return
-        pieces, kept = outcome
-        for piece in pieces:
-            self._client.data(piece)
-        try:
-            self._client.end(kept)
-        except WireError:
-            self._cut("upstream.malformed")
-            return
-        self._finish()
-        if self._upstream is not None:
-            self._upstream.release()
-
     def upstream_congested(self, *, congested: bool) -> None:
         """Hold the client while the upstream does not keep up."""
         if not self._is_over:
@@ -446,22 +342,12 @@ class ExchangeStream:
         if frames.fault:
             self.abort(frames.fault)
         elif frames.is_closed:
-            self._close_frames()
-
-    def _close_frames(self) -> None:
-        self._update_needles()
-        outcome = self._exchange.end()
-        if isinstance(outcome, CutExchange):
-            self._cut(outcome.code)
-            return
-        self._client.end(())
-        self._finish()
-        self._drop_upstream()
+            self.response_end()
 
     def frames_ended(self) -> None:
         """End a WebSocket whose upstream has closed its connection: no fault after a close frame."""
         if self._frames is not None and self._frames.is_closing:
-            self._close_frames()
+            self.response_end()
         else:
             self.abort("upstream.closed")
 
@@ -479,6 +365,9 @@ class ExchangeStream:
         self._finish()
         self._drop_upstream()
 
+    def _go_on_later(self) -> None:
+        self._upstreams.go_on_later(self)
+
     def _drop_upstream(self) -> None:
         if self._upstream is not None:
             self._upstream.abandon()
@@ -489,6 +378,7 @@ class ExchangeStream:
         self._is_over = True
         if self._has_body:
             self._held.take()
+        self._backlog.clear()
         self.timing.ended = self._service.monotonic()
         record = self._exchange.finish(sent=self.timing.sent > 0, is_end_proven=self.is_end_proven)
         self._service.finish(self._ticket, self.id, record, self.timing)

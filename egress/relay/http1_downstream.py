@@ -28,6 +28,7 @@ from egress.relay.http1_pacing import PacedHttp1
 from egress.relay.limits import StallTimer
 from egress.relay.ports import CLIENT_WIRE
 from egress.relay.relay_port import RelayPort
+from egress.shares.pool import Resource
 from egress.types import Headers
 
 _EXTENSIONS_FIELD = "sec-websocket-extensions"
@@ -250,8 +251,8 @@ class Http1Downstream(PacedHttp1):
         self._is_whole = head.framing.is_empty
         self._writer.answer(head)
         self._requests += 1
-        if not self._relay.account.begin():
-            self.page(error_page("limit.requests", self._relay.refused("limit.requests"), retry_after=1))
+        if not self._relay.account.take(Resource.EXCHANGES):
+            self.page(error_page("limit.exchanges", self._relay.refused("limit.exchanges"), retry_after=1))
             return
         stream = self._relay.stream(self, _request_of(head), head.framing)
         self._stream = stream

@@ -32,9 +32,10 @@ from egress.relay.http2_limits import (
     start_connection,
 )
 from egress.relay.http2_send_queue import Http2SendQueue
-from egress.relay.limits import RelayLimits, StallTimer
+from egress.relay.limits import MIN_WINDOW_BYTES, RelayLimits, StallTimer
 from egress.relay.ports import CLIENT_WIRE
 from egress.relay.relay_port import RelayPort
+from egress.shares.pool import Resource
 from egress.types import Headers
 
 _PSEUDO_HEADERS: Final = frozenset({":method", ":scheme", ":path", ":authority", ":protocol"})
@@ -47,7 +48,7 @@ class Http2Downstream(PacedHttp2):
         self._relay = relay
         super().__init__(client_side=False)
         self._halves: dict[int, Http2DownstreamHalf] = {}
-        self.outbox = Http2SendQueue(self._h2, self._on_congestion)
+        self.outbox = Http2SendQueue(self._h2, self._on_congestion, relay.service.buffer_bytes)
         self._draining = False
         self._stall = StallTimer(relay.service.monotonic())
         self._requests = 0
@@ -60,14 +61,15 @@ class Http2Downstream(PacedHttp2):
 
     def start(self) -> None:
         """Greet."""
-        start_connection(self._h2, self._relay.account.window(CLIENT_WINDOW_BYTES))
+        window = self._relay.account.take_part(Resource.WINDOWS, CLIENT_WINDOW_BYTES, MIN_WINDOW_BYTES)
+        start_connection(self._h2, window)
 
     # The connection
 
     @property
     def wants_turn(self) -> bool:
-        """No request waits for a turn: HTTP/2 multiplexes them."""
-        return False
+        """More of the responses could be sent."""
+        return self.outbox.is_due
 
     def received(self, data: bytes) -> None:
         """Take bytes of the client."""
@@ -102,7 +104,7 @@ class Http2Downstream(PacedHttp2):
         """Write what has come together."""
         if self._is_closed:
             return
-        self.outbox.flush()
+        self.outbox.flush(self._relay.service.turn)
         for stream in [each for each in self._unfinished if each not in self.outbox]:
             # Answered in full: the client may stop sending, and nothing is wrong.
             self.reset(stream, ErrorCodes.NO_ERROR)
@@ -210,8 +212,8 @@ class Http2Downstream(PacedHttp2):
             self.reset(stream, ErrorCodes.PROTOCOL_ERROR)
             return
         half.is_head = request.method == "HEAD"
-        if not self._relay.account.begin():
-            half.page(error_page("limit.requests", self._relay.refused("limit.requests"), retry_after=1))
+        if not self._relay.account.take(Resource.EXCHANGES):
+            half.page(error_page("limit.exchanges", self._relay.refused("limit.exchanges"), retry_after=1))
             return
         half.stream = self._relay.stream(half, request, half.framing)
         if ends:

@@ -31,9 +31,9 @@ h2_connection.repr = object.__repr__  # type: ignore[attr-defined]
 MAX_STREAMS: Final = 100
 STREAM_WINDOW_BYTES: Final = 1024 * 1024
 CONNECTION_WINDOW_BYTES: Final = 8 * 1024 * 1024
-"""Window of a connection to an upstream."""
+"""Window of a connection to an upstream, at most."""
 CLIENT_WINDOW_BYTES: Final = 2 * 1024 * 1024
-"""Window of a client connection: a sandbox may have many connections."""
+"""Window of a client connection, at most: a sandbox may have many connections."""
 MAX_HEAD_BYTES: Final = 64 * 1024
 PREFACE_BYTES: Final = 24
 

@@ -14,12 +14,13 @@ from h2.connection import H2Connection
 from h2.exceptions import ProtocolError
 
 from egress.relay.http2_limits import encode_headers
+from egress.shares.turns import ENDLESS_TURN, Turn
 from egress.types import Headers
 
 STREAM_HIGH_BYTES: Final = 256 * 1024
-STREAM_LOW_BYTES: Final = 64 * 1024
-TOTAL_HIGH_BYTES: Final = 1024 * 1024
-TOTAL_LOW_BYTES: Final = 512 * 1024
+STREAM_LOW_BYTES: Final = STREAM_HIGH_BYTES // 4
+TOTAL_HIGH_BYTES: Final = STREAM_HIGH_BYTES * 4
+TOTAL_LOW_BYTES: Final = STREAM_HIGH_BYTES * 2
 
 
 class OnCongestion(Protocol):
@@ -42,14 +43,20 @@ class _Queue:
 class Http2SendQueue:
     """The queues of one connection."""
 
-    def __init__(self, h2: H2Connection, congested: OnCongestion) -> None:
-        """`congested` hears when a stream must not be filled any more, and when it may be again."""
+    def __init__(self, h2: H2Connection, congested: OnCongestion, room: int = STREAM_HIGH_BYTES) -> None:
+        """`congested` hears when a stream must not be filled any more, and when it may be again.
+
+        `room`: bytes of a stream that may wait; less where the sandbox has many connections.
+        """
+        self._scale = room / STREAM_HIGH_BYTES
         self._h2 = h2
         self._tell = congested
         self._queues: dict[int, _Queue] = {}
         self._total = 0
         self.sent = 0
         """Bytes that were handed on so far: a count that stands still is a peer that does not read."""
+        self.is_due = False
+        """More could be sent, had the turn not been over."""
         self.is_blocked = False
         """The connection itself does not take more for now."""
 
@@ -84,17 +91,28 @@ class Http2SendQueue:
         if queue is not None:
             self._total -= queue.size
 
-    def flush(self) -> None:
-        """Hand to HTTP/2 what the windows allow, and tell who has to stop or may go on."""
+    def flush(self, turn: Turn = ENDLESS_TURN) -> None:
+        """Hand to HTTP/2 what windows and turn allow, and tell who has to stop or may go on."""
         moved = not self.is_blocked
-        while moved:
+        self.is_due = False
+        while moved and not self.is_due:
             moved = False
             for stream, queue in list(self._queues.items()):
                 try:
-                    moved = self._frame(stream, queue) or moved
+                    has_sent = self._frame(stream, queue)
                 except ProtocolError:
                     # The stream was ended from the other side; its half hears of that on its own.
                     self.drop(stream)
+                    continue
+                if not has_sent:
+                    continue
+                moved = True
+                if stream in self._queues:
+                    # The others go first, also where the turn is over in between.
+                    self._queues[stream] = self._queues.pop(stream)
+                if turn.is_over:
+                    self.is_due = True
+                    break
         self._balance()
 
     def _frame(self, stream: int, queue: _Queue) -> bool:
@@ -133,11 +151,13 @@ class Http2SendQueue:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _balance(self) -> None:
-        full, spare = self._total > TOTAL_HIGH_BYTES, self._total < TOTAL_LOW_BYTES
+        scale = self._scale
+        full, spare = self._total > TOTAL_HIGH_BYTES * scale, self._total < TOTAL_LOW_BYTES * scale
+        high, low = STREAM_HIGH_BYTES * scale, STREAM_LOW_BYTES * scale
         for stream, queue in list(self._queues.items()):
-            if not queue.is_congested and (queue.size > STREAM_HIGH_BYTES or (full and queue.size)):
+            if not queue.is_congested and (queue.size > high or (full and queue.size)):
                 queue.is_congested = True
                 self._tell(stream, congested=True)
-            elif queue.is_congested and queue.size < STREAM_LOW_BYTES and (spare or not queue.size):
+            elif queue.is_congested and queue.size < low and (spare or not queue.size):
                 queue.is_congested = False
                 self._tell(stream, congested=False)

@@ -15,6 +15,7 @@ from egress.http1.heads import has_no_body
 from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.http2_goaway import GoAway
 from egress.relay.http2_limits import (
+    CONNECTION_WINDOW_BYTES,
     MAX_STREAMS,
     FloodError,
     PacedHttp2,
@@ -24,7 +25,9 @@ from egress.relay.http2_limits import (
     start_connection,
 )
 from egress.relay.http2_send_queue import Http2SendQueue
+from egress.relay.limits import MIN_WINDOW_BYTES
 from egress.relay.relay_port import RelayPort
+from egress.shares.pool import Resource
 from egress.types import Head, Headers
 
 
@@ -37,10 +40,11 @@ class Http2Upstream(PacedHttp2):
         super().__init__(client_side=True)
         self._halves: dict[int, Http2UpstreamHalf] = {}
         self._waiting: deque[ExchangeStream] = deque()
-        self.outbox = Http2SendQueue(self._h2, self._on_congestion)
+        self.outbox = Http2SendQueue(self._h2, self._on_congestion, relay.service.buffer_bytes)
         self._is_leaving = False
         self.idle_since = relay.service.monotonic()
-        start_connection(self._h2)
+        self._window = relay.account.take_part(Resource.WINDOWS, CONNECTION_WINDOW_BYTES, MIN_WINDOW_BYTES)
+        start_connection(self._h2, self._window)
 
     @property
     def wire(self) -> int:
@@ -90,7 +94,7 @@ class Http2Upstream(PacedHttp2):
         """Write what has come together."""
         if self._is_closed:
             return
-        self.outbox.flush()
+        self.outbox.flush(self._relay.service.turn)
         data = self._h2.data_to_send()
         self._relay.write(self._wire, data)
         try:
@@ -197,6 +201,7 @@ class Http2Upstream(PacedHttp2):
         if self._is_closed:
             return
         self._is_closed = True
+        self._relay.account.give(Resource.WINDOWS, self._window)
         halves, self._halves = list(self._halves.values()), {}
         waiting, self._waiting = self._waiting, deque()
         self._relay.upstreams.drop(self)
@@ -265,7 +270,7 @@ class Http2UpstreamHalf(StreamWindow):
         """The stream has ended early; `unseen` says that the upstream has not looked at the request."""
         if unseen and self.stream.may_be_sent_again:
             self.stream.upstream_lost()
-        else:
+        elif not self.stream.has_whole_response:
             self.stream.abort(code)
 
     # From the stream

@@ -53,6 +53,11 @@ class RelayEnvironment(Protocol):
         """The turn of the sandbox in the event loop."""
         ...
 
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes that may wait in a buffer of the connection."""
+        ...
+
     def policy(self) -> Policy:
         """Return the policy in force now."""
         ...
@@ -155,6 +160,10 @@ class UpstreamSource[Stream](Protocol):
 
     def record_written(self, stream: Stream) -> None:
         """Forget this exchange, which has its record."""
+        ...
+
+    def go_on_later(self, stream: Stream) -> None:
+        """Call `go_on` of this exchange in another turn."""
         ...
 
 

@@ -29,7 +29,7 @@ from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.http1_downstream import Http1Downstream
 from egress.relay.http2_downstream import Http2Downstream
 from egress.relay.http2_upstream import Http2Upstream
-from egress.relay.limits import RelayBudgets, RelayLimits
+from egress.relay.limits import RelayLimits
 from egress.relay.ports import (
     CLIENT_WIRE,
     Close,
@@ -46,6 +46,7 @@ from egress.relay.ports import (
 )
 from egress.relay.upstreams import Http1Upstream, Upstreams
 from egress.rules.decide.policy import Policy
+from egress.shares.pool import Resource, SharePool
 from egress.types import Identity, Secret
 
 ClientProtocol = Literal["http/1.1", "h2"]
@@ -102,10 +103,12 @@ class Relay:
         self._live: set[ExchangeStream] = set()
         self._ahead: dict[int, WaitingInput] = {}
         """Input that waits for another turn, by wire."""
+        self._behind: dict[ExchangeStream, None] = {}
+        """Exchanges that have more to do with what has come."""
         self._is_due = False
         """Another turn has been asked for."""
-        budgets = RelayBudgets() if limits.budgets is None else limits.budgets
-        self.account = budgets.account(identity.sandbox)
+        pool = SharePool() if limits.pool is None else limits.pool
+        self.account = pool.account(identity.sandbox)
         self.upstreams = Upstreams(self, http2=protocol == "h2")
         self._client: Http1Downstream | Http2Downstream = (
             Http2Downstream(self) if protocol == "h2" else Http1Downstream(self, forward=forward)
@@ -145,6 +148,16 @@ class Relay:
         if self.is_closed:
             return []
         self._is_due = False
+        # What is to be sent goes first: it makes room for what comes.
+        self._pump()
+        for stream in list(self._behind):
+            # The end of one exchange may be that of others.
+            if stream not in self._behind:
+                continue
+            del self._behind[stream]
+            stream.go_on()
+            if self.service.turn.is_over:
+                return self._taken()
         for wire, ahead in list(self._ahead.items()):
             self._advance(wire, ahead)
             if self.service.turn.is_over:
@@ -168,7 +181,7 @@ class Relay:
             return []
         if wire in self._open:
             self._open.discard(wire)
-            self.account.disconnect()
+            self.account.give(Resource.UPSTREAMS)
         self.upstreams.failed(wire, code)
         return self._taken()
 
@@ -286,7 +299,7 @@ class Relay:
     def stream(self, client: DownstreamHalf, request: Request, framing: Framing) -> ExchangeStream:
         """Begin an exchange of the client."""
         try:
-            stream = ExchangeStream(self.service, self.upstreams, client, request, framing)
+            stream = ExchangeStream(self.service, self.upstreams, client, request, framing, self.account)
         except Exception:
             # The fault ends the connection, and the request that met it still gets its record.
             self.refused("internal")
@@ -294,11 +307,16 @@ class Relay:
         self._live.add(stream)
         return stream
 
+    def go_on_later(self, stream: ExchangeStream) -> None:
+        """Let an exchange go on in another turn."""
+        self._behind[stream] = None
+
     def record_written(self, stream: ExchangeStream) -> None:
-        """Release the budget of an exchange that has its record."""
+        """Give back the share of an exchange that has its record."""
+        self._behind.pop(stream, None)
         if stream in self._live:
             self._live.discard(stream)
-            self.account.end()
+            self.account.give(Resource.EXCHANGES)
 
     def refused(self, code: str) -> str:
         """Record a request without an exchange, such as an unreadable one; return its id."""
@@ -316,7 +334,7 @@ class Relay:
         self._ahead.pop(wire, None)
         self._orders.append(order)
         if wire != CLIENT_WIRE:
-            self.account.disconnect()
+            self.account.give(Resource.UPSTREAMS)
         else:
             self.is_closed = True
             # First, since the steps after it could fail.
@@ -334,11 +352,8 @@ class Relay:
             stream.give_up(code)
 
     def _taken(self) -> list[RelayOrder]:
-        self._client.pump()
-        if self.upstreams.pump():
-            # Bytes that went up may have made room for more of the client's.
-            self._client.pump()
-        if (self._client.wants_turn or self._ahead) and self._wants_turn():
+        self._pump()
+        if self._wants_turn():
             self._is_due = True
             self._orders.append(YieldTurn())
         orders, self._orders = self._orders, []
@@ -346,12 +361,22 @@ class Relay:
 
     # One turn
 
+    def _pump(self) -> None:
+        self._client.pump()
+        if self.upstreams.pump():
+            # Bytes that went up may have made room for more of the client's.
+            self._client.pump()
+
     def _wants_turn(self) -> bool:
         if self._is_due or self.is_closed:
             return False
+        if self._client.wants_turn or self._behind or self.upstreams.wants_turn:
+            return True
+        if not self._ahead:
+            return False
         # A half that is held goes on when it is let go, which is an entry too.
         halves = [self._half(wire) for wire in self._ahead]
-        return self._client.wants_turn or any(half is None or half.reads for half in halves)
+        return any(half is None or half.reads for half in halves)
 
     def _half(self, wire: int) -> ProtocolSide | None:
         return self._client if wire == CLIENT_WIRE else self.upstreams.get(wire)

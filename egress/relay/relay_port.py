@@ -11,8 +11,9 @@ from typing import Protocol
 from egress.exchange import Destination, Request
 from egress.http1 import Framing
 from egress.relay.exchange_stream import ExchangeStream
-from egress.relay.limits import RelayBudget, RelayLimits
+from egress.relay.limits import RelayLimits
 from egress.relay.ports import DownstreamHalf, RelayEnvironment, RelayOrder
+from egress.shares.pool import ShareAccount
 
 
 class UpstreamConnection(Protocol):
@@ -51,7 +52,7 @@ class RelayPort(Protocol):
     def limits(self) -> RelayLimits: ...
 
     @property
-    def account(self) -> RelayBudget: ...
+    def account(self) -> ShareAccount: ...
 
     @property
     def is_draining(self) -> bool: ...
@@ -87,8 +88,12 @@ class RelayPort(Protocol):
         """Begin to keep an exchange of the client."""
         ...
 
+    def go_on_later(self, stream: ExchangeStream) -> None:
+        """Let an exchange go on in another turn."""
+        ...
+
     def record_written(self, stream: ExchangeStream) -> None:
-        """Release the budget of an exchange that has its record."""
+        """Give back the share of an exchange that has its record."""
         ...
 
     def refused(self, code: str) -> str:

@@ -26,9 +26,11 @@ from egress.http1 import (
 from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.http1_pacing import PacedHttp1
 from egress.relay.http2_upstream import Http2Upstream
+from egress.relay.limits import MAX_WIRES
 from egress.relay.ports import Fetch, Open, WireEnd
 from egress.relay.relay_port import RelayPort, UpstreamConnection
 from egress.rules.decide.policy import Policy
+from egress.shares.pool import Resource
 from egress.types import Head, Secret
 
 HTTP1_ALPN: Final = ("http/1.1",)
@@ -93,6 +95,10 @@ class Upstreams:
         if self._opening:
             self._cancel_opening(stream)
         self._relay.record_written(stream)
+
+    def go_on_later(self, stream: ExchangeStream) -> None:
+        """Call `go_on` of this exchange in another turn."""
+        self._relay.go_on_later(stream)
 
     def fetch(self, stream: ExchangeStream, policy: Policy, needed: NeedSecrets) -> None:
         """Ask for the values of secrets."""
@@ -161,6 +167,11 @@ class Upstreams:
                 self._shared = None
         self._relay.close(connection.wire)
 
+    @property
+    def wants_turn(self) -> bool:
+        """More of the requests could be sent."""
+        return any(connection.outbox.is_due for connection in self._multiplexed)
+
     def pump(self) -> bool:
         """Let shared connections write their pending bytes; return whether any could."""
         if self._queue:
@@ -184,7 +195,7 @@ class Upstreams:
 
     def _advance(self) -> None:
         """Give free connections to waiting exchanges, in their order."""
-        while self._queue and (self._free or self._may_share() or self._relay.account.may_connect):
+        while self._queue and (self._free or self._may_share() or self._may_connect):
             stream, since = self._queue.popleft()
             self.acquire(stream)
             if self._queue and self._queue[-1][0] is stream:
@@ -192,6 +203,11 @@ class Upstreams:
                 self._queue.pop()
                 self._queue.appendleft((stream, since))
                 return
+
+    @property
+    def _may_connect(self) -> bool:
+        account = self._relay.account
+        return account.taken[Resource.UPSTREAMS] < MAX_WIRES and account.has(Resource.UPSTREAMS)
 
     def _may_share(self) -> bool:
         return bool(self._probe) or (self._shared is not None and self._shared.is_usable)
@@ -210,12 +226,11 @@ class Upstreams:
         self._relay.close(wire)
 
     def _open(self, stream: ExchangeStream) -> bool:
-        """Order a connection for this exchange if the budget allows it."""
-        account = self._relay.account
-        if self._free and not account.may_connect:
+        """Order a connection for this exchange if the share of the sandbox allows it."""
+        if self._free and not self._may_connect:
             # The exchange needs a new connection, so an unused one makes room.
             self.drop(self._free[0])
-        if not account.connect():
+        if not self._may_connect or not self._relay.account.take(Resource.UPSTREAMS):
             return False
         alpn = HTTP2_ALPN if self._http2 and not stream.asks_to_switch else HTTP1_ALPN
         self._last_wire += 1

@@ -28,8 +28,13 @@ TURN_SECONDS: Final = 0.0004
 """Time of the loop that a sandbox may take in a round."""
 LONE_TURN_SECONDS: Final = 0.004
 """The same of a sandbox that shares the loop with no other: longer turns are less work."""
+MAX_EVENTS_PER_ROUND: Final = 4
+"""Ready sockets of a sandbox that are looked at in a round, where each of them is little work."""
 MAX_OWED_SECONDS: Final = 0.05
 """Time that a sandbox can owe: a step seems longer than it was where the machine stood still."""
+
+_USUAL_OF: Final = 8
+"""Times that count for what is usual."""
 
 Work = Callable[[], object]
 
@@ -148,6 +153,7 @@ class SandboxTurns:
         "_since",
         "_spent",
         "_turns",
+        "_usual",
         "_waiting",
     )
 
@@ -160,6 +166,8 @@ class SandboxTurns:
         self._depth = 0
         self._since = 0.0
         self._deadline = 0.0
+        self._usual = 0.0
+        """What it took to work for the sandbox once, of late."""
         self._is_working = False
         """The work that waits is being done."""
         self._waiting: deque[Work] = deque()
@@ -174,6 +182,16 @@ class SandboxTurns:
         """The sandbox has had its time in this round."""
         self._forgive(self._turns.clock())
         return self._spent >= self._turns.seconds
+
+    @property
+    def events(self) -> int:
+        """How many ready sockets of the sandbox may be looked at in this round, by what they took so far."""
+        if self.is_spent:
+            return 0
+        fitting = (
+            int((self._turns.seconds - self._spent) / self._usual) if self._usual else MAX_EVENTS_PER_ROUND
+        )
+        return 1 if self._waiting else min(max(fitting, 1), MAX_EVENTS_PER_ROUND)
 
     @property
     def has_waiting(self) -> bool:
@@ -196,7 +214,9 @@ class SandboxTurns:
         if self._depth == 0:
             turns = self._turns
             self._seen = now = turns.clock()
-            self._spent = min(self._spent + now - self._since, MAX_OWED_SECONDS)
+            took = now - self._since
+            self._spent = min(self._spent + took, MAX_OWED_SECONDS)
+            self._usual += (took - self._usual) / _USUAL_OF
             turns.note_used()
 
     def charge(self, seconds: float) -> None:

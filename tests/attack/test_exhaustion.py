@@ -7,28 +7,29 @@ passes when the test says so.
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import os
-from pathlib import Path
+from itertools import pairwise
 from typing import cast
 
+import brotli  # type: ignore[import-untyped]  # compiled, and without stubs
 import pytest
 from h2.errors import ErrorCodes
 from wsproto.frame_protocol import FrameProtocol
 
-from egress.audit.facts import AuditStoppedError, Intent
-from egress.audit.sink import Sink
 from egress.relay.http2_limits import CLIENT_WINDOW_BYTES
-from egress.relay.limits import MIN_WINDOW_BYTES, RelayBudgets, RelayLimits
+from egress.relay.limits import MIN_WINDOW_BYTES, RelayLimits
 from egress.relay.ports import CLIENT_WIRE
+from egress.shares.pool import Capacity, Resource, SharePool
 from tests.unit.relay.wires import NAME, Lab, Peer, get, h2_lab, head, response
 
 MIB = 1024 * 1024
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
 
 
-def shared(**bounds: int) -> RelayLimits:
-    return RelayLimits(budgets=RelayBudgets(**bounds), upstream_wait=30)
+def shared(**capacities: Capacity) -> RelayLimits:
+    return RelayLimits(pool=SharePool(**capacities), upstream_wait=30)
 
 
 def uploading(limits: RelayLimits, streams: int = 40) -> tuple[Lab, Peer]:
@@ -48,18 +49,18 @@ def uploading(limits: RelayLimits, streams: int = 40) -> tuple[Lab, Peer]:
 
 def test_streams_of_one_sandbox_open_so_many_upstream_connections_and_no_more() -> None:
     """Ten client connections of forty streams: the sandbox has its share, and another one still connects."""
-    limits = shared(connections=1000, of_sandbox=100)
+    limits = shared(upstreams=Capacity(1000, 100))
     labs = [uploading(limits)[0] for _ in range(10)]
     assert sum(len(lab.standing) for lab in labs) == 100
     other = Lab(limits=limits)
     other.relay.gone()
-    assert limits.budgets is not None
-    stranger = limits.budgets.account("other")
-    assert stranger.connect()
+    assert limits.pool is not None
+    stranger = limits.pool.account("other")
+    assert stranger.take(Resource.UPSTREAMS)
 
 
 def test_whoever_waits_is_carried_when_a_connection_becomes_free() -> None:
-    lab, client = uploading(shared(connections=1000, of_sandbox=2), 3)
+    lab, client = uploading(shared(upstreams=Capacity(1000, 2)), 3)
     assert len(lab.standing) == 2
     client.end(1)
     lab.answers(response(), wire=lab.standing[0])
@@ -70,7 +71,7 @@ def test_whoever_waits_is_carried_when_a_connection_becomes_free() -> None:
 
 
 def test_whoever_waits_is_carried_when_another_relay_gives_a_connection_back() -> None:
-    limits = shared(connections=1000, of_sandbox=2)
+    limits = shared(upstreams=Capacity(1000, 2))
     first, _ = uploading(limits, 2)
     second, _ = uploading(limits, 1)
     assert not second.standing
@@ -81,7 +82,7 @@ def test_whoever_waits_is_carried_when_another_relay_gives_a_connection_back() -
 
 
 def test_whoever_waits_too_long_is_told_why() -> None:
-    lab, client = uploading(shared(connections=1000, of_sandbox=1), 2)
+    lab, client = uploading(shared(upstreams=Capacity(1000, 1)), 2)
     lab.waits(29)
     assert lab.codes == []
     lab.waits(2)
@@ -93,7 +94,7 @@ def test_whoever_waits_too_long_is_told_why() -> None:
 
 
 def test_whoever_leaves_waits_for_nothing_any_more() -> None:
-    limits = shared(connections=1000, of_sandbox=1)
+    limits = shared(upstreams=Capacity(1000, 1))
     lab, client = uploading(limits, 3)
     client.reset(3)
     client.reset(1)
@@ -101,14 +102,14 @@ def test_whoever_leaves_waits_for_nothing_any_more() -> None:
     lab.opens("http/1.1")
     assert lab.codes == ["client.left"] * 2
     lab.do(lab.relay.gone())
-    assert limits.budgets is not None
-    assert limits.budgets.all.connections == 0
-    assert limits.budgets.sandboxes == set()
+    assert limits.pool is not None
+    assert limits.pool.used[Resource.UPSTREAMS] == 0
+    assert limits.pool.sandboxes == set()
 
 
 @pytest.mark.parametrize("fails_at", ["finish", "now", "begin"])
 def test_a_relay_that_breaks_gives_everything_back(fails_at: str) -> None:
-    limits = shared(connections=1000, of_sandbox=50)
+    limits = shared(upstreams=Capacity(1000, 50))
     lab, client = uploading(limits, 10)
     lab.desk.fails_at = fails_at
     broke = 0
@@ -119,9 +120,8 @@ def test_a_relay_that_breaks_gives_everything_back(fails_at: str) -> None:
             broke += 1
     assert broke
     lab.relay.shut("internal")
-    assert limits.budgets is not None
-    whole = limits.budgets.all
-    assert (whole.connections, whole.exchanges, whole.window) == (0, 0, 0)
+    assert limits.pool is not None
+    assert limits.pool.used == [0] * len(Resource)
 
 
 def test_wires_that_are_closed_are_forgotten() -> None:
@@ -140,45 +140,117 @@ def test_wires_that_are_closed_are_forgotten() -> None:
 
 @pytest.mark.parametrize("protocol", ["http/1.1", "h2"])
 def test_requests_of_one_sandbox_leave_room_for_those_of_another(protocol: str) -> None:
-    limits = shared(exchanges=20)
+    limits = shared(exchanges=Capacity(20, 20))
     uploading(limits, 30)
     if protocol == "h2":
         lab, client = h2_lab(limits=limits)
         stream = client.ask()
-        assert client.seen(stream).code == "limit.requests"
+        assert client.seen(stream).code == "limit.exchanges"
     else:
         lab = Lab(limits=limits)
         lab.says(get())
         (answer,) = lab.responses()
-        assert (answer.status, answer.code) == (429, "limit.requests")
-    assert lab.codes == ["limit.requests"], "refused, recorded, and nothing was opened"
+        assert (answer.status, answer.code) == (429, "limit.exchanges")
+    assert lab.codes == ["limit.exchanges"], "refused, recorded, and nothing was opened"
     assert not lab.opening
-    assert limits.budgets is not None
-    assert limits.budgets.all.exchanges == 10
-    assert limits.budgets.account("other").begin()
+    assert limits.pool is not None
+    assert limits.pool.used[Resource.EXCHANGES] == 10
+    assert limits.pool.account("other").take(Resource.EXCHANGES)
 
 
-def test_slots_of_the_audit_are_not_all_for_one_sandbox(tmp_path: Path) -> None:
-    class Clock:
-        def now_ns(self) -> int:
-            return 1_800_000_000_000_000_000
+@pytest.mark.parametrize("protocol", ["http/1.1", "h2"])
+def test_a_compressed_response_is_decoded_in_turns(protocol: str) -> None:
+    """A kilobyte of it may be a megabyte, and be all of a turn of everybody."""
+    body = (os.urandom(4000) + bytes(MIB)) * 6 + b"the end"
+    packed = gzip.compress(body)
+    lab = Lab(protocol=protocol, steps=STEPS)  # type: ignore[arg-type]  # one of the two
+    client = Peer(lab) if protocol == "h2" else None
+    if client is None:
+        lab.says(get("/v1/x"))
+    else:
+        client.ask("/v1/x")
+    wire = lab.opens("http/1.1")
+    lab.is_slow = True
+    head_ = head("content-encoding: gzip", f"content-length: {len(packed)}")
+    lab.answers(head_ + packed, wire=wire)
+    if client is not None:
+        client.h2.increment_flow_control_window(2**30)
+        client.h2.increment_flow_control_window(2**30, 1)
+        client.flush()
+    sizes = [0, len(lab.sent[CLIENT_WIRE])]
+    # What was decoded last may still wait to be sent when the exchange is over.
+    while lab.codes == [] or sizes[-1] > sizes[-2]:
+        lab.again()
+        sizes.append(len(lab.sent[CLIENT_WIRE]))
+    longest = max(later - sooner for sooner, later in pairwise(sizes[1:]))
+    assert longest <= (STEPS + 2) * 70 * 1024
+    assert sizes[-1] > len(body)
+    assert lab.codes == ["rule.allowed"]
+    if client is None:
+        (answer,) = lab.responses()
+        assert answer.body == body
+    lab.check()
 
-        def monotonic(self) -> float:
-            return 1.0
 
-    sink = Sink.open(tmp_path / "audit", bytes(range(32)), clock=Clock(), in_flight=64)
-    opening = Intent("r", "c", "box", "api.example.test", 443, "GET", ())
-    began = [sink.begin(opening) for _ in range(32)]
-    if len(began) < 33:
-        sink.begin(opening)
-    with pytest.raises(AuditStoppedError):
-        sink.begin(opening)
-    assert sink.may_work("box"), "it is not that the log stands"
-    sink.begin(Intent("r", "c", "other", "api.example.test", 443, "GET", ()))
-    sink.close()
+def test_a_response_that_is_decoded_in_turns_stops_where_its_client_does() -> None:
+    packed = gzip.compress((os.urandom(4000) + bytes(MIB)) * 6)
+    lab = Lab(steps=STEPS)
+    lab.says(get("/v1/x"))
+    wire = lab.opens("http/1.1")
+    lab.is_slow = True
+    lab.answers(head("content-encoding: gzip", f"content-length: {len(packed)}") + packed, wire=wire)
+    assert not lab.relay.reads(wire), "nothing more is read meanwhile"
+    lab.blocks()
+    sent = len(lab.sent[CLIENT_WIRE])
+    for _ in range(5):
+        lab.again()
+    assert len(lab.sent[CLIENT_WIRE]) == sent, "the client does not read"
+    lab.drains()
+    for _ in range(50):
+        lab.again()
+    assert lab.codes == ["rule.allowed"]
+    lab.check()
 
 
 # Memory ---------------------------------------------------------------------------------------------
+
+
+def windows_of(lab: Lab, count: int) -> list[str]:
+    """Begin so many responses whose decoders want four MiB each; return the codes of those that end."""
+    packed = brotli.compress(os.urandom(5000), lgwin=22)
+    for _ in range(count):
+        lab.says(get("/v1/x"))
+        lab.answers(head("content-encoding: br", "transfer-encoding: chunked"), wire=lab.opens("http/1.1"))
+        lab.answers(b"%x\r\n%s\r\n" % (len(packed) - 10, packed[:-10]), wire=lab.standing[-1])
+    return lab.codes
+
+
+def test_decoders_of_one_sandbox_have_so_much_memory_and_leave_some_for_others() -> None:
+    """A hundred responses took 1.7 GB."""
+    limits = shared(decoders=Capacity(64 * MIB, 64 * MIB))
+    labs = [Lab(limits=limits) for _ in range(20)]
+    codes = [code for lab in labs for code in windows_of(lab, 1)]
+    assert limits.pool is not None
+    assert codes == ["limit.memory"] * (20 - 7)
+    assert limits.pool.used[Resource.DECODERS] <= 32 * MIB
+    assert limits.pool.account("other").take(Resource.DECODERS, 5 * MIB)
+    for lab in labs:
+        if not lab.closed():
+            lab.leaves()
+    assert limits.pool.count("box", Resource.DECODERS) == 0, "all of it is given back"
+
+
+def test_a_decoder_gives_its_memory_back_with_the_end_of_the_body() -> None:
+    limits = shared(decoders=Capacity(16 * MIB, 16 * MIB))
+    lab = Lab(limits=limits)
+    packed = brotli.compress(b"hello" * 100, lgwin=22)
+    for _ in range(10):
+        lab.says(get("/v1/x"))
+        wire = lab.opens("http/1.1") if lab.opening else lab.standing[0]
+        lab.answers(head("content-encoding: br", f"content-length: {len(packed)}") + packed, wire=wire)
+    assert lab.codes == ["rule.allowed"] * 10
+    assert limits.pool is not None
+    assert limits.pool.used[Resource.DECODERS] == 0
 
 
 def test_what_an_upstream_does_not_read_is_bounded_for_a_connection() -> None:
@@ -196,7 +268,7 @@ def test_what_an_upstream_does_not_read_is_bounded_for_a_connection() -> None:
 
 
 def test_the_windows_of_a_sandbox_shrink_with_their_number() -> None:
-    limits = shared(window=32 * MIB)
+    limits = shared(windows=Capacity(32 * MIB, 32 * MIB))
     windows = []
     for _ in range(200):
         _, client = h2_lab(limits=limits)

@@ -13,8 +13,19 @@ from dataclasses import replace
 import pytest
 
 from egress.proxy.ingress.limits import IngressLimits
+from egress.shares.pool import DEFAULT_CAPACITIES, Capacity, SharePool
 from tests.unit.proxy.hellos import real
-from tests.unit.proxy.ingress_fixture import CARRIED, QUICK, Call, IngressFixture, code, connect, get, status
+from tests.unit.proxy.ingress_fixture import (
+    CARRIED,
+    QUICK,
+    Call,
+    FakeEngine,
+    IngressFixture,
+    code,
+    connect,
+    get,
+    status,
+)
 
 API = "api.example.com"
 TUNNEL = connect(f"{API}:443")
@@ -35,8 +46,10 @@ def doorsteps() -> Iterator[list[IngressFixture]]:
         assert "internal" not in step.codes
 
 
-def door(steps: list[IngressFixture], bounds: IngressLimits) -> IngressFixture:
-    steps.append(IngressFixture(bounds=bounds))
+def door(
+    steps: list[IngressFixture], bounds: IngressLimits, clients: Capacity = DEFAULT_CAPACITIES[0]
+) -> IngressFixture:
+    steps.append(IngressFixture(FakeEngine(pool=SharePool(clients=clients)), bounds))
     return steps[-1]
 
 
@@ -50,7 +63,7 @@ async def is_served(step: IngressFixture, sandbox: str = "box") -> bool:
 
 async def test_idle_tunnels_of_one_sandbox_leave_the_others_their_places(steps: list[IngressFixture]) -> None:
     """S-65: so many and no more; another sandbox is served; a place that is left is a place again."""
-    step = door(steps, replace(PATIENT, sandbox_connections=20))
+    step = door(steps, PATIENT, Capacity(8192, 20))
     step.full.held = asyncio.Event()
     calls = [step.call() for _ in range(60)]
     for call in calls:
@@ -70,7 +83,8 @@ async def test_idle_tunnels_of_one_sandbox_leave_the_others_their_places(steps: 
 
 
 async def test_all_sandboxes_together_have_a_bound_too(steps: list[IngressFixture]) -> None:
-    step = door(steps, replace(PATIENT, connections=4))
+    # Beside four of theirs, a third connection of one of two sandboxes would be more than is left.
+    step = door(steps, PATIENT, Capacity(6, 6))
     calls = [step.call(step.listener(sandbox=name)) for name in ("box", "other") * 2]
     await asyncio.sleep(0)
     assert code(await step.ask(TUNNEL)) == "limit.connections"

@@ -151,6 +151,13 @@ async def in_turns(scene: Scene) -> None:
         await scene.read(peer)
 
 
+async def decoded(scene: Scene) -> None:
+    """A compressed response that takes several turns."""
+    async with await scene.visit(scene.good) as peer:
+        await peer.send(head(scene).replace(b"/story", b"/decoded"))
+        await scene.read(peer)
+
+
 async def unproven(scene: Scene) -> None:
     """The upstream has a certificate that nobody believes."""
     async with await scene.visit(scene.unproven) as peer:
@@ -240,6 +247,7 @@ STORIES: dict[str, Story] = {
     "queried": queried,
     "over HTTP/2": over_http2,
     "in turns": in_turns,
+    "decoded": decoded,
     "unproven": unproven,
     "away": away,
     "malformed": malformed,
@@ -276,8 +284,8 @@ def calls(owner: str) -> set[str]:
 BEFORE = {"carry", "serve", "tick"}
 """The lane's own entries: what calls them is the door, and the ticking of the server."""
 
-HANDED_ON = {"monotonic", "request_id", "turn"}
-"""Functions of the engine themselves, the machine's clock among them: no call of ours that could fail."""
+HANDED_ON = {"monotonic", "request_id", "turn", "buffer_bytes"}
+"""Values and functions of the engine, the machine's clock among them: no call of ours that could fail."""
 
 POINTS: list[tuple[type, str]] = [
     *((Relay, name) for name in functions(Relay)),

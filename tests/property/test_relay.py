@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import egress
+from egress.relay.limits import RelayLimits
 from egress.relay.ports import CLIENT_WIRE
+from egress.shares.pool import Resource, SharePool
 from tests.attack.test_http1_relay import absolute
 from tests.attack.test_websocket import ASK, agree, frame
 from tests.tiers import examples
@@ -34,6 +37,8 @@ from tests.unit.relay.wires import (
     response,
 )
 
+PACKED = gzip.compress(bytes(300_000) + VALUE)
+"""A response that takes several turns to decode."""
 CUTS = st.lists(st.integers(1, 40), min_size=1, max_size=30)
 GARBAGE = st.one_of(
     st.binary(max_size=60),
@@ -214,10 +219,16 @@ class Anything(RuleBasedStateMachine):
     protocol = "http/1.1"
 
     @initialize(
-        at_hand=st.booleans(), rules=st.sampled_from([RULES, BLOCKING, LIMITED]), forward=st.booleans()
+        at_hand=st.booleans(),
+        rules=st.sampled_from([RULES, BLOCKING, LIMITED]),
+        forward=st.booleans(),
+        steps=st.sampled_from([0, 2]),
     )
-    def begin(self, at_hand: bool, rules: str, forward: bool) -> None:
-        self.lab = Lab(rules, at_hand=at_hand, forward=forward)
+    def begin(self, at_hand: bool, rules: str, forward: bool, steps: int) -> None:
+        self.pool = SharePool()
+        limits = RelayLimits(pool=self.pool)
+        self.lab = Lab(rules, at_hand=at_hand, forward=forward, limits=limits, steps=steps)
+        self.lab.is_slow = bool(steps)
 
     # The peers
 
@@ -259,6 +270,9 @@ class Anything(RuleBasedStateMachine):
                 b"0\r\n\r\n",
                 head("content-length: 5"),
                 b"hello",
+                response(PACKED, "content-encoding: gzip"),
+                response(PACKED, "content-encoding: gzip")[:-20],
+                head("content-encoding: gzip") + PACKED,
                 head(),
                 response(status="304 Not Modified"),
                 head(status="204 No Content"),
@@ -268,7 +282,7 @@ class Anything(RuleBasedStateMachine):
                 frame(8, b"\x03\xe8"),
             ]
         ),
-        cut=st.integers(0, 400),
+        cut=st.integers(0, 1000),
         which=st.integers(0, 3),
     )
     def upstream_speaks(self, data: bytes, cut: int, which: int) -> None:
@@ -309,6 +323,10 @@ class Anything(RuleBasedStateMachine):
     def waits(self, seconds: float) -> None:
         self.lab.waits(seconds, steps=2)
 
+    @rule()
+    def again(self) -> None:
+        self.lab.again()
+
     @rule(rules=st.sampled_from([RULES, NOTHING]))
     def recheck(self, rules: str) -> None:
         self.lab.do(self.lab.relay.recheck(policy_of(rules), 0))
@@ -329,6 +347,13 @@ class Anything(RuleBasedStateMachine):
                 assert not self.lab.relay._live
                 assert not self.lab.standing
                 assert not self.lab.opening
+                assert not any(self.pool.used), "all that was taken is given back"
+            else:
+                wires = len(self.lab.standing) + len(self.lab.opening)
+                taken = [self.pool.used[each] for each in (Resource.EXCHANGES, Resource.UPSTREAMS)]
+                assert taken == [len(self.lab.relay._live), wires]
+                is_decoding = bool(self.pool.used[Resource.DECODERS])
+                assert self.lab.relay._live or not is_decoding
 
     def teardown(self) -> None:
         if not hasattr(self, "lab"):
@@ -337,6 +362,8 @@ class Anything(RuleBasedStateMachine):
         self.lab.check()
         assert {request for request, _, _ in self.lab.desk.begun} == set(self.lab.desk.spent)
         assert not any(self.lab.sent[wire] for wire in self.lab.sent if wire) or self.lab.desk.left
+        assert not any(self.pool.used)
+        assert not self.pool.sandboxes
 
     def _cut(self, wire: int, data: bytes, cut: int) -> None:
         for piece in (data[:cut], data[cut:]):
@@ -356,9 +383,17 @@ END: dict[str, Callable[[Lab], None]] = {
 class AnythingOverHttp2(Anything):
     """The same with HTTP/2 peers on some of the wires; they keep to the protocol until garbage comes."""
 
-    @initialize(at_hand=st.booleans(), rules=st.sampled_from([RULES, LIMITED]), forward=st.booleans())
-    def begin(self, at_hand: bool, rules: str, forward: bool) -> None:
-        self.lab = Lab(rules, protocol="h2", at_hand=at_hand, is_strict=False)
+    @initialize(
+        at_hand=st.booleans(),
+        rules=st.sampled_from([RULES, LIMITED]),
+        forward=st.booleans(),
+        steps=st.sampled_from([0, 2]),
+    )
+    def begin(self, at_hand: bool, rules: str, forward: bool, steps: int) -> None:
+        self.pool = SharePool()
+        limits = RelayLimits(pool=self.pool)
+        self.lab = Lab(rules, protocol="h2", at_hand=at_hand, is_strict=False, limits=limits, steps=steps)
+        self.lab.is_slow = bool(steps)
         self.client = Peer(self.lab)
         self.servers: dict[int, Peer] = {}
 
@@ -400,7 +435,7 @@ class AnythingOverHttp2(Anything):
     @rule(
         which=st.integers(0, 5),
         what=st.sampled_from(
-            ["reply", "head", "hint", "data", "end", "trailers", "reset", "refuse", "goodbye"]
+            ["reply", "packed", "head", "hint", "data", "end", "trailers", "reset", "refuse", "goodbye"]
         ),
     )
     def server_acts(self, which: int, what: str) -> None:
@@ -416,6 +451,7 @@ class AnythingOverHttp2(Anything):
     def _act(self, peer: Peer, stream: int, what: str) -> None:
         acts: dict[str, Callable[[], object]] = {
             "reply": lambda: peer.reply(stream, ("x", VALUE.decode()), body=VALUE),
+            "packed": lambda: peer.reply(stream, ("content-encoding", "gzip"), body=PACKED),
             "head": lambda: peer.h2.send_headers(stream, [(":status", "200"), ("content-length", "5")]),
             "hint": lambda: peer.h2.send_headers(stream, [(":status", "103"), ("x", VALUE.decode())]),
             "data": lambda: peer.say(stream, b"hello"),

@@ -8,15 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from egress.proxy.event_loop import (
-    MAX_EVENTS_PER_ROUND,
-    FairEventLoop,
-    FairSelector,
-    drive,
-    make_turns,
-    watch,
-)
-from egress.shares.turns import TURN_SECONDS, Turns
+from egress.proxy.event_loop import FairEventLoop, FairSelector, drive, make_turns, watch
+from egress.shares.turns import MAX_EVENTS_PER_ROUND, TURN_SECONDS, Turns
 
 MANY = 5 * MAX_EVENTS_PER_ROUND
 
@@ -55,7 +48,8 @@ class Selected:
 
     def __init__(self, make: Callable[[int], list[socket.socket]]) -> None:
         self.selector = FairSelector()
-        self.turns = self.selector.turns = Turns(lambda: 0.0, lambda _: None)
+        self.clock = Clock()
+        self.turns = self.selector.turns = Turns(self.clock, lambda _: None)
         self.owner: dict[int, str] = {}
         self.make = make
 
@@ -87,6 +81,28 @@ def test_a_round_has_a_few_events_of_each_sandbox(selected: Selected) -> None:
     selected.add("victim", 2)
     selected.add("", MANY)
     assert selected.counts() == {"": MANY, "flood": MAX_EVENTS_PER_ROUND, "victim": 2}
+
+
+def test_sockets_that_were_dear_so_far_come_one_at_a_time(selected: Selected) -> None:
+    """Each may be a handshake: four of them at once would be four times the wait."""
+    selected.add("flood", MANY)
+    selected.add("victim", 2)
+    turns = selected.turns.of("flood")
+    for _ in range(20):
+        turns.enter()
+        selected.clock.now += 2 * TURN_SECONDS
+        turns.leave()
+    assert "flood" not in selected.counts(), "it owes several turns"
+    for _ in range(100):
+        selected.select()
+    assert selected.counts() == {"flood": 1, "victim": 2}
+
+
+def test_a_sandbox_with_work_that_waits_has_one_event_at_a_time(selected: Selected) -> None:
+    selected.add("flood", MANY)
+    selected.add("victim", 1)
+    selected.turns.of("flood").wait(lambda: None)
+    assert selected.counts() == {"flood": 1, "victim": 1}
 
 
 def test_every_socket_of_a_sandbox_comes_within_a_few_rounds(selected: Selected) -> None:

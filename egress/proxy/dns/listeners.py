@@ -21,6 +21,7 @@ from egress.proxy.ingress.listener import Listener, check_listener
 from egress.proxy.ingress.ports import KnownSandbox, RefusalAudit
 from egress.proxy.metrics import Metrics
 from egress.rules.decide.policy import Policy
+from egress.shares.turns import Turns
 from egress.types import HostDecision, Identity
 
 
@@ -35,6 +36,8 @@ class DnsEngine(Protocol):
     def audit(self) -> RefusalAudit: ...
     @property
     def sandboxes(self) -> Mapping[str, KnownSandbox]: ...
+    @property
+    def turns(self) -> Turns: ...
 
     def canary_denial(self, sandbox: str, *names: str) -> HostDecision | None: ...
 
@@ -76,7 +79,7 @@ class DnsListeners:
             functools.partial(self._engine.canary_denial, listener.sandbox),
             functools.partial(self._explains, listener.sandbox),
         )
-        server = DnsServer(responder, clock)
+        server = DnsServer(responder, clock, turns=self._engine.turns.of(listener.sandbox))
         host, port = listener.sock.getsockname()[:2]
         if listener.kind == "dns-udp":
             await server.start(udp=listener.sock)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import socket
 import struct
 from collections.abc import Callable
@@ -26,8 +27,10 @@ from typing import Final
 from egress.proxy.clock import Clock
 from egress.proxy.dns import wire_format
 from egress.proxy.dns.wire_format import DnsFault, DnsQuestion, Rcode
+from egress.proxy.event_loop import WatchedSocket, drive, watch
 from egress.rules.decide.decision import decide_host
 from egress.rules.decide.policy import Policy
+from egress.shares.turns import ENDLESS_TURN, SandboxTurns, Turn
 from egress.types import HostDecision, Identity
 
 OnRefused = Callable[[Identity, str, str, HostDecision | None, str], None]
@@ -128,8 +131,17 @@ def is_public_name(name: str) -> bool:
 class DnsServer:
     """Serves a responder on sockets that somebody else has opened, and closes them in the end."""
 
-    def __init__(self, responder: Responder, clock: Clock, bounds: DnsLimits | None = None) -> None:
+    def __init__(
+        self,
+        responder: Responder,
+        clock: Clock,
+        bounds: DnsLimits | None = None,
+        turns: SandboxTurns | None = None,
+    ) -> None:
+        """`turns`: those of the sandbox that asks; None where nobody shares the loop."""
         self._responder = responder
+        self._turns = turns
+        self._watched: WatchedSocket | None = None
         self._bounds = bounds or DnsLimits()
         self._budget = _QuestionRate(clock, self._bounds.per_second, self._bounds.burst)
         self._udp: socket.socket | None = None
@@ -142,16 +154,20 @@ class DnsServer:
         if udp is not None:
             udp.setblocking(False)  # noqa: FBT003 - the standard library's own signature
             self._udp = udp
+            if self._turns is not None:
+                self._watched = watch(udp, self._turns)
             self._listen(udp)
         if tcp is not None:
             self._tcp = await asyncio.start_server(
-                self._serve, sock=tcp, limit=wire_format.MAX_MESSAGE_BYTES * 2
+                self._serve_in_turns, sock=tcp, limit=wire_format.MAX_MESSAGE_BYTES * 2
             )
 
     async def close(self) -> None:
         """Stop at once; a second call does nothing."""
         if self._pause is not None:
             self._pause.cancel()
+        if self._watched is not None:
+            self._watched.forget()
         if self._udp is not None:
             asyncio.get_running_loop().remove_reader(self._udp)
             self._udp.close()
@@ -165,31 +181,63 @@ class DnsServer:
     # Datagrams ----------------------------------------------------------------------------------
 
     def _listen(self, udp: socket.socket) -> None:
-        asyncio.get_running_loop().add_reader(udp, self._drain, udp)
+        # It may have been closed while it waited.
+        if self._udp is not None:
+            asyncio.get_running_loop().add_reader(udp, self._drain, udp)
 
     def _drain(self, udp: socket.socket) -> None:
         """Answer what has come, some at a time; a flood waits in the kernel, and is lost there."""
+        turns = self._turns
+        if turns is None:
+            self._answer_some(udp, ENDLESS_TURN)
+            return
+        turns.enter()
+        try:
+            if turns.is_over or not self._answer_some(udp, turns):
+                asyncio.get_running_loop().remove_reader(udp)
+                turns.wait(functools.partial(self._go_on, udp))
+        finally:
+            turns.leave()
+
+    def _go_on(self, udp: socket.socket) -> None:
+        """Answer more in a turn of the sandbox."""
+        # It may have been closed while this waited.
+        if self._udp is not None and self._turns is not None:
+            self._listen(udp)
+            self._answer_some(udp, self._turns)
+
+    def _answer_some(self, udp: socket.socket, turn: Turn) -> bool:
+        """Answer a few questions, one at least; return whether there was time for them."""
         for _ in range(_MAX_DATAGRAMS_PER_TURN):
             wait = self._budget.wait()
             if wait:
                 loop = asyncio.get_running_loop()
                 loop.remove_reader(udp)
                 self._pause = loop.call_later(wait, self._listen, udp)
-                return
+                return True
             try:
                 # The extra byte reveals messages above the limit.
                 data, peer = udp.recvfrom(wire_format.MAX_MESSAGE_BYTES + 1)
             except OSError:
                 # No message is left, or an earlier answer could not be delivered.
-                return
+                return True
             self._budget.spend()
             reply = self._responder.reply(data, str(peer[0]))
             if reply is not None:
                 # An answer that does not fit in the kernel's buffer is lost, as datagrams are.
                 with contextlib.suppress(OSError):
                     udp.sendto(reply, peer)
+            if turn.is_over:
+                return False
+        return True
 
     # Streams ------------------------------------------------------------------------------------
+
+    async def _serve_in_turns(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._turns is None:
+            await self._serve(reader, writer)
+        else:
+            await drive(self._turns, functools.partial(self._serve, reader, writer))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)

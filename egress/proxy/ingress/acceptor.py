@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Final
 
 from egress.proxy.event_loop import GRANTED_SECONDS, watch
-from egress.shares.turns import SandboxTurns
+from egress.shares.turns import ENDLESS_TURN, SandboxTurns, Turn
 
 _MAX_ACCEPTS_PER_TURN: Final = 16
 """Most connections taken in one go."""
@@ -90,34 +90,44 @@ class Acceptor:
             self._loop.add_reader(self._sock, self._take)
 
     def _take(self) -> None:
-        for _ in range(self._most):
-            if self._turns is not None and self._turns.is_spent:
+        """Take connections while there is time; what is left waits for a turn, like any other work."""
+        turns = self._turns
+        if turns is None:
+            self._take_some(ENDLESS_TURN)
+            return
+        turns.enter()
+        try:
+            if turns.is_over or not self._take_some(turns):
                 self._loop.remove_reader(self._sock)
-                self._turns.wait(self._resume)
-                return
+                turns.wait(self._take_in_turn)
+        finally:
+            turns.leave()
+
+    def _take_in_turn(self) -> None:
+        self._resume()
+        if self._sock.fileno() >= 0 and self._turns is not None:
+            self._take_some(self._turns)
+
+    def _take_some(self, turn: Turn) -> bool:
+        """Take a few connections, one at least; return whether there was time for them."""
+        for _ in range(self._most):
             try:
                 self._check()
                 connection, _ = self._sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
+                return True
             except OSError:
                 self._loop.remove_reader(self._sock)
                 self._resumption = self._loop.call_later(self._pause, self._resume)
-                return
+                return True
             connection.settimeout(0)
-            self._take_in(connection)
-
-    def _take_in(self, connection: socket.socket) -> None:
-        if self._turns is None:
             self._taken(connection)
-            return
-        self._turns.enter()
-        try:
-            self._taken(connection)
-            # A task begins for it, which takes longer than the accept.
-            self._turns.charge(GRANTED_SECONDS)
-        finally:
-            self._turns.leave()
+            if self._turns is not None:
+                # A task begins for it, which takes longer than the accept.
+                self._turns.charge(GRANTED_SECONDS)
+            if turn.is_over:
+                return False
+        return True
 
     def _check(self) -> None:
         """Raise `OSError` where the next descriptor would be one of the reserve."""

@@ -13,10 +13,6 @@ from dataclasses import dataclass
 class IngressLimits:
     """Bounds on one door. Times are in seconds."""
 
-    connections: int = 8192
-    """Open connections of all sandboxes together."""
-    sandbox_connections: int = 512
-    """Open connections of one sandbox."""
     head: int = 64 * 1024
     """Bytes of a request head."""
     first_byte: float = 30.0

@@ -14,6 +14,7 @@ from egress.audit.facts import RefusalFacts
 from egress.proxy.clock import Clock
 from egress.proxy.lanes.connection import AdmittedConnection, DeniedConnection
 from egress.rules.decide.policy import Policy
+from egress.shares.pool import SharePool
 from egress.shares.turns import Turns
 from egress.types import HostDecision, Identity, Limit
 
@@ -94,5 +95,7 @@ class IngressEngine(Protocol):
     def new_id(self) -> Callable[[], str]: ...
     @property
     def turns(self) -> Turns: ...
+    @property
+    def pool(self) -> SharePool: ...
 
     def canary_denial(self, sandbox: str, *names: str) -> HostDecision | None: ...

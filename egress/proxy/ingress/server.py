@@ -15,9 +15,7 @@ import functools
 import logging
 import socket
 import traceback
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from typing import Final
 
 from egress.audit.facts import RefusalFacts
@@ -33,6 +31,7 @@ from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConne
 from egress.proxy.ingress.ports import IngressEngine, Lanes
 from egress.proxy.ingress.refusal_response import refusal_page, send_refusal
 from egress.proxy.metrics import Metrics
+from egress.shares.pool import Resource
 from egress.types import HostDecision, Identity
 
 _log = logging.getLogger(__name__)
@@ -54,7 +53,6 @@ class IngressServer:
         self._engine = engine
         self._metrics = metrics or Metrics()
         self._bounds = bounds or IngressLimits()
-        self._occupancy = ConnectionSlots(self._bounds.connections, self._bounds.sandbox_connections)
         self._guard = PasswordGuard(self._bounds)
         self._passage = ConnectionAdmission(engine, lanes, self._guard)
         self._lanes = lanes
@@ -110,7 +108,7 @@ class IngressServer:
 
     def connections(self, sandbox: str) -> int:
         """How many connections of a sandbox are open."""
-        return self._occupancy.count(sandbox)
+        return self._engine.pool.count(sandbox, Resource.CLIENTS)
 
     async def _close(self, is_meant: Callable[[Listener], bool]) -> None:
         for listener in [listener for listener in self._acceptors if is_meant(listener)]:
@@ -148,14 +146,16 @@ class IngressServer:
 
     async def _serve(self, listener: Listener, sock: socket.socket) -> None:
         """Let nothing escape but cancellation."""
-        with self._occupancy.acquire(listener.sandbox) as has_place:
-            try:
-                if has_place:
-                    await self._receive(listener, sock)
-                else:
-                    self._turn_away(listener, sock)
-            except Exception as error:  # noqa: BLE001 - the last guard of a connection
-                _report(error)
+        account = self._engine.pool.account(listener.sandbox)
+        try:
+            if account.take(Resource.CLIENTS):
+                await self._receive(listener, sock)
+            else:
+                self._turn_away(listener, sock)
+        except Exception as error:  # noqa: BLE001 - the last guard of a connection
+            _report(error)
+        finally:
+            account.close()
 
     def _turn_away(self, listener: Listener, sock: socket.socket) -> None:
         """Refuse a connection beyond the limit without reading or waiting: floods end here."""
@@ -278,40 +278,3 @@ async def _streams(sock: socket.socket) -> ClientStream:
     protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
     transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock)
     return ClientStream(reader, ClientWriter(transport, protocol, reader, loop))
-
-
-# How many connections are open, over all and by sandbox.
-#
-# Counting only: it never closes anything. What the rules say about connections to one host is counted
-# elsewhere; this protects the process itself, before anybody knows where a connection wants to go.
-class ConnectionSlots:
-    """Places in the house: so many in all, and so many for one sandbox."""
-
-    __slots__ = ("_by_sandbox", "_most", "_most_of_sandbox", "_total")
-
-    def __init__(self, most: int, most_of_sandbox: int) -> None:
-        self._most = most
-        self._most_of_sandbox = most_of_sandbox
-        self._total = 0
-        self._by_sandbox: Counter[str] = Counter()
-
-    def count(self, sandbox: str) -> int:
-        """The open connections of one sandbox."""
-        return self._by_sandbox[sandbox]
-
-    @contextmanager
-    def acquire(self, sandbox: str) -> Iterator[bool]:
-        """Take a place until the block ends; yields False, and takes none, where there is no room."""
-        if self._total >= self._most or self._by_sandbox[sandbox] >= self._most_of_sandbox:
-            yield False
-            return
-        self._total += 1
-        self._by_sandbox[sandbox] += 1
-        try:
-            yield True
-        finally:
-            self._total -= 1
-            self._by_sandbox[sandbox] -= 1
-            if not self._by_sandbox[sandbox]:
-                # Sandboxes come and go; their names must not pile up.
-                del self._by_sandbox[sandbox]

@@ -124,6 +124,9 @@ class LiveConnections:
     def __len__(self) -> int:
         return len(self._carried)
 
+    def __contains__(self, carried: object) -> bool:
+        return carried in self._carried
+
     def __iter__(self) -> Iterator[LiveConnection]:
         # A copy: closing a connection removes it from the set during the iteration.
         return iter(list(self._carried))

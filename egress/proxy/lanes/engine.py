@@ -7,6 +7,7 @@ mixes an old policy with a new one.
 from __future__ import annotations
 
 import base64
+import functools
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from egress.proxy.metrics import Metrics
 from egress.rules.decide import limits
 from egress.rules.decide.policy import CANARY_VALUE_MARK, CanarySpec, Policy
 from egress.secrets.resolver import SecretResolver
+from egress.shares.pool import SharePool
 from egress.shares.turns import Turns
 from egress.types import HostDecision, Identity, InjectPlaceholder, Limit, RuleRef, Verdict
 
@@ -170,6 +172,8 @@ class ProxyEngine:
     stopping: bool = False
     """No new connections are taken; running exchanges may finish."""
 
+    pool: SharePool = field(default_factory=SharePool)
+    """The shares that sandboxes have of connections, exchanges and memory."""
     turns: Turns = field(init=False)
     """The shares that sandboxes have of the event loop."""
 
@@ -209,11 +213,26 @@ class ProxyEngine:
         # The policy is set already: no connection can begin under the old one while running ones are
         # rechecked.
         for carried in self.live:
-            try:
-                carried.recheck(policy, now)
-            except Exception as error:  # noqa: BLE001 - one that breaks must not keep the others open
-                log.error("recheck.failed", error=type(error).__name__)  # noqa: TRY400 - no foreign text
-                _close(carried)
+            _recheck(carried, policy, now)
+
+    def recheck_in_turns(self) -> None:
+        """End exchanges that the policy in force would not let begin now: its rules may have expired."""
+        for carried in self.live:
+            turns = self.turns.of(carried.admitted.identity.sandbox)
+            turns.wait(functools.partial(self._recheck_now, carried))
+
+    def _recheck_now(self, carried: LiveConnection) -> None:
+        # It may have ended while this waited.
+        if carried in self.live:
+            _recheck(carried, self.policy, self.clock.now())
+
+
+def _recheck(carried: LiveConnection, policy: Policy, now: int) -> None:
+    try:
+        carried.recheck(policy, now)
+    except Exception as error:  # noqa: BLE001 - one that breaks must not keep the others open
+        log.error("recheck.failed", error=type(error).__name__)  # noqa: TRY400 - no foreign text
+        _close(carried)
 
 
 def _close(carried: LiveConnection) -> None:

@@ -167,7 +167,7 @@ class InterceptHandler:
 
     def start(self, transport: asyncio.Transport, ahead: bytes) -> None:
         """Begin with a connected client; `ahead` was read of it already."""
-        wire = self._wires[self.client.id] = SocketTransport(self, self.client, self._turns)
+        wire = self._wires[self.client.id] = SocketTransport(self, self.client, self.services)
         try:
             wire.adopt(transport)
             context = Context(self.client, NO_OPTIONS)
@@ -397,7 +397,7 @@ class InterceptHandler:
     async def _connected(
         self, command: commands.OpenConnection, connection: Server, connected: ConnectedSocket
     ) -> None:
-        wire = SocketTransport(self, connection, self._turns)
+        wire = SocketTransport(self, connection, self.services)
         transport, _ = await asyncio.get_running_loop().create_connection(lambda: wire, sock=connected.socket)
         wire.adopt(transport)
         if self._has_ended or connection not in self._opening:

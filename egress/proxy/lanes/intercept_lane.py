@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
@@ -65,6 +66,8 @@ class InterceptLane:
         self.limits = limits
         self.pins = pins
         self._handlers: dict[Client, InterceptHandler] = {}
+        self._ticking: set[InterceptHandler] = set()
+        """Handlers that wait for a turn to look at their times."""
         self._upstream = upstream
         self.tls = TlsHooks(self._terms, self._told, upstream, engine.clock)
         failed = FailedHandshakes(self._failed)
@@ -116,9 +119,17 @@ class InterceptLane:
 
     def tick(self) -> None:
         """End the stages that take too long; called about once a second."""
-        now = self.engine.clock.monotonic()
-        for handler in list(self._handlers.values()):
-            handler.tick(now)
+        for handler in self._handlers.values():
+            # In turns: a sandbox may have hundreds of connections. What still waits does not wait twice.
+            if handler not in self._ticking:
+                self._ticking.add(handler)
+                handler.services.turn.wait(functools.partial(self._tick, handler))
+
+    def _tick(self, handler: InterceptHandler) -> None:
+        self._ticking.discard(handler)
+        # It may have ended while this waited.
+        if handler.client in self._handlers:
+            handler.tick(self.engine.clock.monotonic())
 
     # Services of the handlers
 

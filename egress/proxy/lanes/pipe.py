@@ -1,6 +1,6 @@
 """Two transports joined so that what one receives the other sends: bytes, ends, and back pressure.
 
-Theory of operation. Both directions read into one room that all pipes of the process share. That is safe
+Theory of operation. Both directions read into one room that all pipes of a sandbox share. That is safe
 because reading and passing on happen in one step of the loop, and because a transport that could not send
 all at once keeps the room it was handed: then the pipes get a new one. So an idle pipe holds no memory, and
 nothing is copied. A side whose transport has anything left to send stops the other side's reading until it
@@ -17,35 +17,66 @@ import asyncio
 import contextlib
 from typing import Final, Literal, cast
 
+from egress.proxy.event_loop import WatchedSocket, watch
+from egress.shares.turns import SandboxTurns
+
 BUFFER_BYTES: Final = 256 * 1024
+MIN_BUFFER_BYTES: Final = 16 * 1024
+BUFFERS_OF_SANDBOX_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of all buffers of a sandbox together, roughly."""
 
 EndedBy = Literal["client", "upstream", "idle", "proxy"]
 
 
 class PipeBuffer:
-    """The memory that pipes read into."""
+    """The memory that the pipes of a sandbox read into."""
 
-    __slots__ = ("view",)
+    __slots__ = ("_count", "view")
 
     def __init__(self) -> None:
+        self._count = 0
         self.view = memoryview(bytearray(BUFFER_BYTES))
+
+    def enter(self) -> None:
+        """One more pipe reads into it."""
+        self._count += 1
+
+    def leave(self) -> bool:
+        """One pipe less; return whether it was the last one."""
+        self._count -= 1
+        return not self._count
 
     def renew(self) -> None:
         """Leave the present memory to whoever still sends from it."""
-        self.view = memoryview(bytearray(BUFFER_BYTES))
+        # Each of many pipes may come to hold a buffer, so these are smaller then.
+        size = max(MIN_BUFFER_BYTES, BUFFERS_OF_SANDBOX_BYTES // max(self._count, 1))
+        self.view = memoryview(bytearray(min(BUFFER_BYTES, size)))
 
 
 class PipeSide(asyncio.BufferedProtocol):
     """A side of the pipe: reports of its transport become orders to the other transport."""
 
-    __slots__ = ("_before", "_pipe", "_room", "count", "has_ended", "is_lost", "other", "transport")
+    __slots__ = (
+        "_before",
+        "_pipe",
+        "_room",
+        "_turns",
+        "_watched",
+        "count",
+        "has_ended",
+        "is_lost",
+        "other",
+        "transport",
+    )
 
     transport: asyncio.Transport
     other: asyncio.Transport
 
-    def __init__(self, pipe: Pipe, room: PipeBuffer) -> None:
+    def __init__(self, pipe: Pipe, room: PipeBuffer, turns: SandboxTurns | None) -> None:
         self._pipe = pipe
         self._room = room
+        self._turns = turns
+        self._watched: WatchedSocket | None = None
         self._before: asyncio.BaseProtocol | None = None
         self.count = 0
         """Bytes received here."""
@@ -58,6 +89,8 @@ class PipeSide(asyncio.BufferedProtocol):
         transport.pause_reading()
         # Any byte that cannot be sent at once stops reading on the other side.
         transport.set_write_buffer_limits(high=0)
+        if self._turns is not None:
+            self._watched = watch(transport.get_extra_info("socket"), self._turns)
         self.transport = transport
         self._before = before
         self.is_lost = False
@@ -70,6 +103,17 @@ class PipeSide(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.count += nbytes
+        turns = self._turns
+        if turns is None:
+            self._pass_on(nbytes)
+            return
+        turns.enter()
+        try:
+            self._pass_on(nbytes)
+        finally:
+            turns.leave()
+
+    def _pass_on(self, nbytes: int) -> None:
         self.other.write(self._room.view[:nbytes])
         if self.other.get_write_buffer_size():
             self._room.renew()
@@ -87,6 +131,8 @@ class PipeSide(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - same
         self.is_lost = True
+        if self._watched is not None:
+            self._watched.forget()
         if self._before is not None:
             # The previous protocol of the transport may be waiting for its end.
             self._before.connection_lost(None)
@@ -101,7 +147,7 @@ class Pipe:
 
     _QUARTERS: Final = 4
 
-    def __init__(self, room: PipeBuffer, idle: float) -> None:
+    def __init__(self, room: PipeBuffer, idle: float, turns: SandboxTurns | None = None) -> None:
         """End after `idle` seconds, or up to a quarter more, in which nothing was received."""
         self._step = idle / self._QUARTERS
         self._seen = 0
@@ -109,8 +155,8 @@ class Pipe:
         self._timer: asyncio.TimerHandle | None = None
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_joined = False
-        self.client = PipeSide(self, room)
-        self.upstream = PipeSide(self, room)
+        self.client = PipeSide(self, room, turns)
+        self.upstream = PipeSide(self, room, turns)
         self.by: EndedBy | None = None
         """The side that made the end."""
 

@@ -65,6 +65,8 @@ class RelayServices:
     request_id: Callable[[], str] = field(init=False)
     turn: SandboxTurns = field(init=False)
     """The turns of the sandbox."""
+    buffer_bytes: int = field(init=False)
+    """What may be read at once on the connection, and wait to be sent."""
     _nowhere: UpstreamRoute = field(default_factory=UpstreamRoute)
     """The route of exchanges that never left."""
     _spend: Spend | None = None
@@ -82,6 +84,7 @@ class RelayServices:
         self.monotonic = self.engine.clock.monotonic
         self.request_id = self.engine.new_id
         self.turn = self.engine.turns.of(self.sandbox.identity.sandbox)
+        self.buffer_bytes = self.engine.pool.buffer_bytes(self.sandbox.identity.sandbox)
 
     # Policy and time
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from typing import Protocol
 
 from mitmproxy.connection import Client, Connection, ConnectionState, Server
@@ -51,32 +52,49 @@ class TransportReceiver(Protocol):
         ...
 
 
+class TransportShare(Protocol):
+    """What the sandbox of a connection has for it."""
+
+    @property
+    def turn(self) -> SandboxTurns:
+        """Its turns of the event loop."""
+        ...
+
+    @property
+    def buffer_bytes(self) -> int:
+        """What may be read at once, and wait to be sent."""
+        ...
+
+
 class SocketTransport(asyncio.Protocol):
     """The transport of a connection of mitmproxy."""
 
-    def __init__(self, driver: TransportReceiver, connection: Connection, turns: SandboxTurns) -> None:
+    def __init__(self, driver: TransportReceiver, connection: Connection, share: TransportShare) -> None:
         self._driver = driver
         self.connection = connection
-        self._turns = turns
+        self._turn = share.turn
+        self._buffer_bytes = share.buffer_bytes
         self._watched: WatchedSocket | None = None
         self.transport: asyncio.Transport | None = None
         self._reads = True
         self._is_blocked = False
         self._is_overfull = False
+        self._is_resuming = False
 
     def adopt(self, transport: asyncio.BaseTransport) -> None:
         """Take over a transport that is connected."""
         if not isinstance(transport, asyncio.Transport):
             raise TypeError("a stream transport is needed")
         self.transport = transport
-        transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
-        if isinstance(self.connection, Client) and hasattr(transport, "max_size"):
+        transport.set_write_buffer_limits(high=self._buffer_bytes)
+        if hasattr(transport, "max_size"):
+            is_client = isinstance(self.connection, Client)
             # Of the transports of sockets in asyncio, where it is not part of any interface.
-            transport.max_size = MAX_READ_BYTES
+            transport.max_size = min(self._buffer_bytes, MAX_READ_BYTES) if is_client else self._buffer_bytes
         transport.set_protocol(self)
         sock = transport.get_extra_info("socket")
         if sock is not None:
-            self._watched = watch(sock, self._turns)
+            self._watched = watch(sock, self._turn)
 
     def begin(self) -> None:
         """Read, unless that was held already; the transport was handed over paused."""
@@ -92,15 +110,23 @@ class SocketTransport(asyncio.Protocol):
 
     def close(self) -> None:
         """Send what waits, then close."""
-        self.connection.state = ConnectionState.CLOSED
-        if self.transport is not None:
-            self.transport.close()
+        self._end(at_once=False)
 
     def abort(self) -> None:
         """Close now."""
+        self._end(at_once=True)
+
+    def _end(self, *, at_once: bool) -> None:
         self.connection.state = ConnectionState.CLOSED
-        if self.transport is not None:
+        if self.transport is None:
+            return
+        if self._is_resuming:
+            # asyncio closes a transport twice that is ended while it says that it may be written to again.
+            asyncio.get_running_loop().call_soon(functools.partial(self._end, at_once=at_once))
+        elif at_once:
             self.transport.abort()
+        else:
+            self.transport.close()
 
     def release(self) -> None:
         """Read no more, for another owner of the transport."""
@@ -161,7 +187,11 @@ class SocketTransport(asyncio.Protocol):
         if self._is_overfull:
             self._is_overfull = False
             self.begin()
-        self._driver.blocked(self, blocked=False)
+        self._is_resuming = True
+        try:
+            self._driver.blocked(self, blocked=False)
+        finally:
+            self._is_resuming = False
 
     def _limit_queue(self, transport: asyncio.Transport) -> None:
         """Stop reading from a peer that is sent too much and takes nothing; in the end, give it up."""

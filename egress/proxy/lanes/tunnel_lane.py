@@ -33,6 +33,8 @@ from egress.proxy.metrics import Metrics
 from egress.rules.decide.decision import decide_host
 from egress.rules.decide.policy import Policy
 from egress.rules.language.hosts import is_address
+from egress.shares.pool import Resource, ShareAccount, SharePool
+from egress.shares.turns import SandboxTurns, Turns
 from egress.types import Verdict
 
 _ALERT_HEAD: Final = b"\x15\x03\x03\x00\x02\x02"
@@ -95,6 +97,10 @@ class TunnelEngine(Protocol):
     def live(self) -> LiveConnections: ...
     @property
     def audit(self) -> TunnelAudit: ...
+    @property
+    def pool(self) -> SharePool: ...
+    @property
+    def turns(self) -> Turns: ...
 
 
 class TunnelCarrier:
@@ -107,13 +113,17 @@ class TunnelCarrier:
         live: LiveConnections,
         on_end: Callable[[TunnelEnd], None],
         timeouts: TunnelTimeouts | None = None,
+        turns: Turns | None = None,
     ) -> None:
+        """`turns`: the shares of the loop that the bytes of tunnels take; None where nobody shares it."""
         self._dialer = dialer
         self._clock = clock
         self._live = live
         self._on_end = on_end
         self._timeouts = timeouts or TunnelTimeouts()
-        self._buffer = PipeBuffer()
+        self._turns = turns
+        self._buffers: dict[str, PipeBuffer] = {}
+        """By sandbox: one with many tunnels has less memory for each."""
 
     async def carry(
         self,
@@ -123,7 +133,13 @@ class TunnelCarrier:
         ahead: bytes,
     ) -> None:
         """Carry a connection to its end, and close it; `ahead` is what was read of it already."""
-        tunnel = TunnelConnection(admitted, self._dialer, self._timeouts, self._buffer)
+        sandbox = admitted.identity.sandbox
+        buffer = self._buffers.get(sandbox)
+        if buffer is None:
+            buffer = self._buffers[sandbox] = PipeBuffer()
+        turns = None if self._turns is None else self._turns.of(sandbox)
+        tunnel = TunnelConnection(admitted, self._dialer, self._timeouts, buffer, turns)
+        buffer.enter()
         self._live.enter(tunnel)
         try:
             await tunnel.run(reader, writer, ahead, self._clock.monotonic() + self._timeouts.connect)
@@ -136,6 +152,8 @@ class TunnelCarrier:
         finally:
             writer.close()
             self._live.leave(tunnel)
+            if buffer.leave():
+                del self._buffers[sandbox]
             self._on_end(tunnel.end(self._clock.monotonic()))
 
 
@@ -146,7 +164,7 @@ class TunnelLane(TunnelCarrier):
         self, engine: TunnelEngine, timeouts: TunnelTimeouts, metrics: Metrics | None = None
     ) -> None:
         """`metrics` count the recorded tunnels and refusals."""
-        super().__init__(engine.dialer, engine.clock, engine.live, self._record, timeouts)
+        super().__init__(engine.dialer, engine.clock, engine.live, self._record, timeouts, engine.turns)
         self._engine = engine
         self._metrics = metrics or Metrics()
         self._tickets: dict[str, Ticket] = {}
@@ -159,17 +177,29 @@ class TunnelLane(TunnelCarrier):
         ahead: bytes,
     ) -> None:
         """Carry a connection to its end; `ahead` is what was read of it already."""
-        # A client that is refused at once sends no byte upstream, so its refusal needs no ticket.
-        if not refusal_code(admitted):
-            to = admitted.destination
-            intent = Intent(admitted.id, admitted.id, admitted.identity.sandbox, to.host, to.port)
-            try:
-                self._tickets[admitted.id] = self._engine.audit.begin(intent)
-            except AuditStoppedError:
-                self._refuse(admitted, "audit.stopped")
+        account = self._engine.pool.account(admitted.identity.sandbox)
+        try:
+            # A client that is refused at once sends no byte upstream, so its refusal needs no ticket.
+            code = "" if refusal_code(admitted) else self._begin(admitted, account)
+            if code:
+                self._refuse(admitted, code)
                 writer.close()
                 return
-        await super().carry(admitted, reader, writer, ahead)
+            await super().carry(admitted, reader, writer, ahead)
+        finally:
+            account.close()
+
+    def _begin(self, admitted: AdmittedConnection, account: ShareAccount) -> str:
+        """Take a slot of the audit; return why there is none, or nothing."""
+        if not account.take(Resource.EXCHANGES):
+            return "limit.exchanges"
+        to = admitted.destination
+        intent = Intent(admitted.id, admitted.id, admitted.identity.sandbox, to.host, to.port)
+        try:
+            self._tickets[admitted.id] = self._engine.audit.begin(intent)
+        except AuditStoppedError:
+            return "audit.stopped"
+        return ""
 
     def _record(self, end: TunnelEnd) -> None:
         ticket = self._tickets.pop(end.admitted.id, None)
@@ -189,12 +219,17 @@ class TunnelConnection:
     """A connection in the lane."""
 
     def __init__(
-        self, admitted: AdmittedConnection, dialer: Dialer, timeouts: TunnelTimeouts, buffer: PipeBuffer
+        self,
+        admitted: AdmittedConnection,
+        dialer: Dialer,
+        timeouts: TunnelTimeouts,
+        buffer: PipeBuffer,
+        turns: SandboxTurns | None,
     ) -> None:
         self.admitted = admitted
         self.secrets: frozenset[str] = frozenset()
         self._dialer = dialer
-        self._pipe = Pipe(buffer, timeouts.idle)
+        self._pipe = Pipe(buffer, timeouts.idle, turns)
         self._dialling: asyncio.Timeout | None = None
         self._decision = admitted.decision
         """The decision of the rules in force: they may change while the upstream is dialled."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import structlog
 
 from egress.audit import key as audit_key
+from egress.audit.inflight import MAX_SLOTS
 from egress.audit.log_opening import open_log
 from egress.audit.sink import Sink
 from egress.ca.constraints import Constraints
@@ -39,10 +40,11 @@ from egress.proxy.process.descriptor_limit import (
 )
 from egress.proxy.process.secret_files import read_or_make_key, read_password
 from egress.proxy.settings import Settings
-from egress.relay.limits import RelayBudgets, RelayLimits
+from egress.relay.limits import RelayLimits
 from egress.rules.decide.policy import Policy
 from egress.secrets import CapturedEnvironment
 from egress.secrets import SecretResolver as Secrets
+from egress.shares.pool import Capacity, SharePool
 from egress.tls.contexts import UpstreamContexts
 from egress.tls.roots import trusted_roots
 from egress.types import Identity
@@ -50,6 +52,10 @@ from egress.types import Identity
 _log = structlog.get_logger(__name__)
 
 _KEEP_ALIVE_SECONDS = 120.0
+MAX_EXCHANGES = MAX_SLOTS * 3 // 4
+"""Requests and tunnels of all sandboxes: each keeps its slot of the audit for a moment after its end."""
+REQUESTS_PER_CONNECTION = 3
+"""Requests of a sandbox for each connection that it may have, where no setting names a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,7 @@ def wire_proxy(
     # From the inside out: the dialer belongs to the engine, the engine to the lanes, the lanes to the
     # ingress.
     resolver = FixedResolver(_overrides(values), SystemResolver(clock.monotonic))
+    room = _room(values)
     own = LocalAddresses(clock.monotonic, [str(network) for network in values.own_address])
     engine = ProxyEngine(
         clock=clock,
@@ -94,21 +101,16 @@ def wire_proxy(
         dialer=Dialer(resolver, own, clock),
         counts=LimitCounters(clock),
         new_id=IdGenerator(),
+        pool=_pool(values, room),
     )
     sandbox = open_sandbox(values, policy, clock)
     engine.sandboxes[sandbox.identity.sandbox] = sandbox
     upstream = UpstreamContexts(trusted_roots(values.upstream_ca))
-    room = _room(values)
-    full = InterceptLane(engine, upstream, _full_limits(values, room), _pins(values))
+    full = InterceptLane(engine, upstream, _full_limits(values, engine.pool), _pins(values))
     tunnel = TunnelLane(engine, TunnelTimeouts(values.connect_timeout, values.idle_timeout), engine.metrics)
-    limits = IngressLimits(
-        connections=room.clients,
-        sandbox_connections=room.clients_of_sandbox,
-        head_time=values.head_timeout,
-    )
     denial = DenialLane(full) if values.denied_tls == "page" else None
     lanes = Lanes(tunnel=tunnel.carry, full=full.carry, denial=denial)
-    door = IngressServer(engine, lanes, limits, engine.metrics)
+    door = IngressServer(engine, lanes, IngressLimits(head_time=values.head_timeout), engine.metrics)
     # A denied name leads to the proxy only where a page is served there.
     explains = door.explains if values.denied_dns == "page" else None
     return ProxyParts(engine, full, door, DnsListeners(engine, engine.metrics, explains))
@@ -173,14 +175,25 @@ def _room(values: Settings) -> ConnectionCapacity:
     return room
 
 
-def _full_limits(values: Settings, room: ConnectionCapacity) -> InterceptLimits:
+def _pool(values: Settings, room: ConnectionCapacity) -> SharePool:
+    """The shares of sandboxes: of connections as far as there are descriptors, of requests as asked for."""
+    requests = values.sandbox_requests or REQUESTS_PER_CONNECTION * values.sandbox_connections
+    return SharePool(
+        clients=Capacity(room.clients, room.clients_of_sandbox),
+        upstreams=Capacity(room.upstreams, room.upstreams_of_sandbox),
+        # Four sandboxes may have all that each of them may have, as long as the audit has slots for it.
+        exchanges=Capacity(min(4 * requests, MAX_EXCHANGES), requests),
+    )
+
+
+def _full_limits(values: Settings, pool: SharePool) -> InterceptLimits:
     relay = RelayLimits(
         head=values.head_timeout,
         keep_alive=min(_KEEP_ALIVE_SECONDS, values.idle_timeout),
         response_head=values.answer_timeout,
         silence=values.idle_timeout,
         strict_tls_end=values.strict_tls_end,
-        budgets=RelayBudgets(room.upstreams, room.upstreams_of_sandbox),
+        pool=pool,
     )
     # As long again for the handshake as for the connection.
     return InterceptLimits(dial=values.connect_timeout, upstream_open=2 * values.connect_timeout, relay=relay)

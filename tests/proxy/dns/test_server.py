@@ -13,7 +13,9 @@ import pytest
 
 from egress.proxy.clock import SystemClock
 from egress.proxy.dns.server import DnsLimits, DnsServer, Responder
+from egress.proxy.event_loop import make_turns
 from egress.rules.decide.policy import Policy
+from egress.shares.turns import TURN_SECONDS, SandboxTurns
 from egress.types import HostDecision, Identity
 from tests.unit.proxy.dns_messages import AAAA, ANY, HTTPS, NOERROR, NXDOMAIN, SVCB, TXT, A, Told, query, told
 from tests.unit.rules.rule_samples import policy
@@ -36,12 +38,18 @@ class Clock(SystemClock):
 class Served:
     """A running name server, and what it reported."""
 
-    def __init__(self, rules: Policy, bounds: DnsLimits | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        rules: Policy,
+        bounds: DnsLimits | None = None,
+        clock: Clock | None = None,
+        turns: SandboxTurns | None = None,
+    ) -> None:
         self.rules = rules
         self.refused: list[tuple[str, str]] = []
         time = clock or SystemClock()
         responder = Responder(WHO, IPv4Address(DOOR), lambda: self.rules, time, self._note)
-        self.server = DnsServer(responder, time, bounds)
+        self.server = DnsServer(responder, time, bounds, turns)
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind(("127.0.0.1", 0))
         self.tcp = socket.create_server(("127.0.0.1", 0))
@@ -154,6 +162,44 @@ async def test_a_flood_waits_in_the_kernel_until_there_is_something_to_spend_aga
         assert not late.done()
         clock.seconds += 1
         assert len(await late) == 1
+
+
+@pytest.mark.parametrize("has_backlog", [False, True])
+async def test_questions_are_answered_in_turns_of_the_sandbox(*, has_backlog: bool) -> None:
+    """A flood of questions leaves the loop to others; other work of the sandbox leaves some to questions."""
+    clock = Clock()
+    turns = make_turns(clock.monotonic)
+    turns.of("other")
+    sandbox = turns.of("box")
+    rounds: list[int] = []
+    is_over = False
+
+    def toil() -> None:
+        clock.seconds += TURN_SECONDS
+        if not is_over:
+            sandbox.wait(toil)
+
+    async with Served(RULES, clock=clock, turns=sandbox) as served:
+        reply = served.server._responder.reply
+
+        def dear(data: bytes, peer: str = "") -> bytes | None:
+            clock.seconds += TURN_SECONDS
+            rounds.append(turns.round)
+            return reply(data, peer)
+
+        served.server._responder.reply = dear  # type: ignore[method-assign]
+        if has_backlog:
+            toil()
+        loop = asyncio.get_running_loop()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+            asking.setblocking(False)
+            await loop.sock_connect(asking, served.udp_address)
+            for number in range(10):
+                await loop.sock_sendall(asking, query("api.example.com", number=number))
+            for _ in range(10):
+                await loop.sock_recv(asking, 4096)
+    is_over = True
+    assert len(set(rounds)) == 10
 
 
 async def test_nothing_is_answered_after_the_close(served: Served) -> None:

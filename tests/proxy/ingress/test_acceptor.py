@@ -10,8 +10,10 @@ import sys
 
 import pytest
 
+from egress.proxy.event_loop import make_turns
 from egress.proxy.ingress.acceptor import Acceptor
 from egress.proxy.ingress.listener import listen
+from egress.shares.turns import TURN_SECONDS
 from tests.unit.proxy.ingress_fixture import until
 
 
@@ -34,6 +36,40 @@ def short(*failures: int) -> Short:
     sock = Short(plain.family, plain.type, plain.proto, plain.detach())
     sock.failures = list(failures)
     return sock
+
+
+@pytest.mark.parametrize("has_backlog", [False, True])
+async def test_accepts_in_turns_of_its_sandbox_whatever_else_that_has_to_do(*, has_backlog: bool) -> None:
+    """A flood of connections is work like any other; and other work never keeps all of them out."""
+    clock = 0.0
+    turns = make_turns(lambda: clock)
+    turns.of("other")
+    sandbox = turns.of("box")
+    rounds: list[int] = []
+    taken: list[socket.socket] = []
+
+    def take(connection: socket.socket) -> None:
+        nonlocal clock
+        clock += TURN_SECONDS
+        rounds.append(turns.round)
+        taken.append(connection)
+
+    def toil() -> None:
+        nonlocal clock
+        clock += TURN_SECONDS
+        if len(taken) < 20:
+            sandbox.wait(toil)
+
+    if has_backlog:
+        toil()
+    sock = listen("127.0.0.1", 0)
+    acceptor = Acceptor(sock, take, 1.0, turns=sandbox)
+    clients = [socket.create_connection(sock.getsockname()) for _ in range(20)]
+    await until(lambda: len(taken) == 20)
+    assert len(set(rounds)) == 20, "one in a round, since each took all of a turn"
+    acceptor.close()
+    for connection in (*clients, *taken):
+        connection.close()
 
 
 async def test_hands_over_every_connection_without_blocking() -> None:

@@ -7,6 +7,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -14,8 +15,19 @@ import pytest
 from egress.errors import UsageError
 from egress.proxy.ingress.limits import IngressLimits
 from egress.proxy.ingress.listener import Listener, listen, password_digest
+from egress.shares.pool import Capacity, Resource, SharePool
 from tests.unit.proxy.hellos import real
-from tests.unit.proxy.ingress_fixture import CARRIED, QUICK, IngressFixture, code, connect, get, status, until
+from tests.unit.proxy.ingress_fixture import (
+    CARRIED,
+    QUICK,
+    FakeEngine,
+    IngressFixture,
+    code,
+    connect,
+    get,
+    status,
+    until,
+)
 
 API = "api.example.com"
 TUNNEL = connect(f"{API}:443")
@@ -251,8 +263,39 @@ async def test_a_connection_that_was_never_looked_at_is_closed_too(step: Ingress
     ours.close()
 
 
+@pytest.mark.parametrize("how", ["served", "refused", "left", "broken", "closed", "beyond"])
+async def test_a_connection_that_has_ended_has_taken_nothing(how: str) -> None:
+    """Whichever way it came to its end; and the names of sandboxes that left do not pile up."""
+    pool = SharePool(clients=Capacity(100, 0 if how == "beyond" else 5))
+    step = IngressFixture(FakeEngine(pool=pool), NEVER)
+    if how == "broken":
+        step.full.fault = RuntimeError("a fault")
+    if how == "closed":
+        step.full.held = asyncio.Event()
+    call = step.call()
+    if how != "beyond":
+        await until(lambda: pool.used[Resource.CLIENTS] == 1)
+    match how:
+        case "left":
+            call.end()
+        case "refused":
+            await call.send(get("http://denied.example.com/", "denied.example.com"))
+        case _:
+            await call.send(TUNNEL)
+            await call.read()
+            await call.send(real(API))
+    if how == "closed":
+        await until(lambda: bool(step.arrivals))
+        call.task.cancel()
+    with suppress(asyncio.CancelledError):
+        await call.rest()
+    assert pool.used == [0] * len(Resource)
+    assert pool.sandboxes == set()
+    step.close()
+
+
 async def test_a_burst_beyond_the_bound_is_turned_away_at_once() -> None:
-    step = IngressFixture(bounds=replace(NEVER, sandbox_connections=5))
+    step = IngressFixture(FakeEngine(pool=SharePool(clients=Capacity(100, 5))), NEVER)
     address = await step.door.open(loopback())
     streams = [await call(address) for _ in range(50)]
     answers = [reader.read() for reader, _ in streams[5:]]

@@ -12,7 +12,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gzip
 import logging
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -139,6 +141,7 @@ class Scene:
         good, bad = RawUpstream(certs.good(NAME)), RawUpstream(certs.unknown_ca(NAME))
         async with good as upstream, bad as unproven:
             upstream.handle("/frames", in_tiny_frames)
+            upstream.handle("/decoded", compressed)
             upstream.handle("/story", functools.partial(in_two_parts, upstream))
             ports = (upstream.port, unproven.port, closed)
             async with ProxyStack(folder, certs, rules(folder, ports), limits=limits) as stack:
@@ -339,6 +342,13 @@ async def in_tiny_frames(visit: UpstreamRequest) -> None:
     lines = ["HTTP/1.1 101 Switching Protocols", "upgrade: websocket", "connection: upgrade"]
     head = "\r\n".join([*lines, f"sec-websocket-accept: {accept}", "", ""])
     await visit.channel.send(head.encode() + b"\x82\x01x" * 300 + b"\x88\x02\x03\xe8")
+
+
+async def compressed(visit: UpstreamRequest) -> None:
+    """More, once it is decoded, than any turn has time for."""
+    await visit.body()
+    packed = gzip.compress((os.urandom(4000) + bytes(1 << 20)) * 16, 1)
+    await visit.answer(packed, (("content-encoding", "gzip"),))
 
 
 async def in_two_parts(upstream: RawUpstream, visit: UpstreamRequest) -> None:

@@ -101,7 +101,9 @@ class ProxyStack:
         self.engine.sandboxes[SANDBOX] = ServedSandbox(identity, self.authority, bytes(32))
         trust = TrustedUpstream(trusted_roots([self.certs.write_ca(self.folder / "upstreams.pem")]))
         self.full = InterceptLane(self.engine, trust, self.limits)
-        tunnel = TunnelCarrier(dialer, self.clock, self.engine.live, self.tunnels.append)
+        tunnel = TunnelCarrier(
+            dialer, self.clock, self.engine.live, self.tunnels.append, turns=self.engine.turns
+        )
         lanes = Lanes(tunnel.carry, self.full.carry, DenialLane(self.full))
         self.door = IngressServer(self.engine, lanes)
         await self.secrets.warm(policy.secrets.values())

@@ -48,6 +48,14 @@ class Driver:
                 await self.changed.wait()
 
 
+class Share:
+    """What a sandbox has for a connection."""
+
+    def __init__(self) -> None:
+        self.turn = make_turns(lambda: 0.0).of("test")
+        self.buffer_bytes = HIGH_WATER_BYTES
+
+
 class Line:
     """A wire, its driver, and the other end."""
 
@@ -63,8 +71,7 @@ async def line() -> AsyncIterator[Line]:
     driver = Driver()
     connection = Server(address=("api.example.com", 443))
     connection.state = ConnectionState.OPEN
-    turns = make_turns(lambda: 0.0).of("test")
-    wire = SocketTransport(driver, connection, turns)
+    wire = SocketTransport(driver, connection, Share())
     transport, _ = await asyncio.get_running_loop().create_connection(lambda: wire, sock=near)
     wire.adopt(transport)
     yield Line(wire, driver, far)

@@ -10,10 +10,12 @@ import pytest
 from egress.audit.sink import Sink
 from egress.errors import ContentError, UnreadableError
 from egress.proxy.clock import SystemClock
+from egress.proxy.lanes.denial_lane import DenialLane
 from egress.proxy.process.wiring import ProxyParts, open_audit, open_sandbox, password_of, wire_proxy
 from egress.proxy.settings import Settings
 from egress.rules.decide.policy import Policy
 from egress.secrets.environment_capture import CapturedEnvironment
+from egress.shares.pool import Capacity, Resource
 from egress.types import Identity
 from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.proxy_stack import policy_of
@@ -61,6 +63,22 @@ async def test_settings_reach_what_they_are_about(tmp_path: Path, policy: Policy
     assert (relay.head, relay.response_head, relay.silence, relay.keep_alive) == (6, 4, 50, 50)
     dialer = parts.engine.dialer
     assert await dialer._resolver.resolve("api.example.com") == ("192.0.2.1", "192.0.2.2")
+
+
+@pytest.mark.parametrize(("requests", "most"), [(0, 30), (7, 7)])
+async def test_every_lane_takes_of_one_pool_what_the_settings_give(
+    tmp_path: Path, policy: Policy, audit: Sink, requests: int, most: int
+) -> None:
+    settings = values(tmp_path, connections=100, sandbox_connections=10, sandbox_requests=requests)
+    parts = wired(settings, policy, audit)
+    pool = parts.engine.pool
+    assert pool.capacities[Resource.CLIENTS] == Capacity(100, 10)
+    assert pool.capacities[Resource.UPSTREAMS] == Capacity(400, 40)
+    assert pool.capacities[Resource.EXCHANGES] == Capacity(4 * most, most)
+    assert parts.full.limits.relay.pool is pool
+    denial = parts.door._lanes.denial
+    assert isinstance(denial, DenialLane)
+    assert denial.limits.relay.pool is pool
 
 
 async def test_a_root_for_upstreams_that_is_none_is_refused(

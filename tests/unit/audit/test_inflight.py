@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from egress.audit import inflight
 from egress.audit.facts import AuditStoppedError, Intent
 from egress.audit.fields import CUT_MARK
 from egress.audit.files import IN_FLIGHT
@@ -49,7 +52,10 @@ def test_a_slot_that_is_used_again_holds_nothing_of_before(tmp_path: Path) -> No
     flight.close()
 
 
-def test_when_all_slots_are_taken_nothing_more_may_be_sent(tmp_path: Path) -> None:
+def test_when_all_slots_are_taken_nothing_more_may_be_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inflight, "MAX_SLOTS", 2)
     flight = InFlight(tmp_path, 2)
     slots = [flight.take(OPENING, 1), flight.take(OPENING, 1)]
     had_room = flight.has_free_slot
@@ -57,6 +63,47 @@ def test_when_all_slots_are_taken_nothing_more_may_be_sent(tmp_path: Path) -> No
         flight.take(OPENING, 1)
     flight.free(slots[0])
     assert (had_room, flight.has_free_slot) == (False, True)
+    flight.close()
+
+
+def test_there_are_more_slots_as_soon_as_more_is_under_way(tmp_path: Path) -> None:
+    """So many tunnels were a hidden limit, refused as if the log could not be written."""
+    flight = InFlight(tmp_path, 4)
+    flight.set_count(FOLDED, 77)
+    slots = [flight.take(replace(OPENING, request=f"r{number}"), MOMENT) for number in range(20)]
+    assert sorted(slots) == list(range(1, 21))
+    assert flight.slots == 32
+    for slot in slots[:5]:
+        flight.sent(slot)
+    flight.free(slots[0])
+    flight.close()
+    again = InFlight(tmp_path, 4)
+    left = {found.opening.request: found.sent for found in again.leftovers()}
+    assert left == {f"r{number}": number < 5 for number in range(1, 20)}
+    assert again.count(FOLDED) == 77
+    found = (tmp_path / IN_FLIGHT).stat()
+    assert found.st_blocks * 512 >= found.st_size == 33 * SLOT
+    again.close()
+
+
+def test_a_disk_that_is_full_keeps_the_slots_that_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flight = InFlight(tmp_path, 2)
+    slots = [flight.take(OPENING, MOMENT) for _ in range(2)]
+
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "posix_fallocate", full)
+        with pytest.raises(AuditStoppedError):
+            flight.take(OPENING, MOMENT)
+    assert flight.slots == 2
+    flight.free(slots[0])
+    assert flight.take(OPENING, MOMENT) == slots[0]
+    assert flight.take(OPENING, MOMENT) == 3, "and goes on where there is space again"
+    assert len(flight.leftovers()) == 3
     flight.close()
 
 

@@ -21,6 +21,7 @@ from egress.exchange import (
     Request,
     Response,
     SendRequest,
+    response_body,
 )
 from egress.exchange import exchange as machines
 from egress.exchange.exchange import LANE_ENDED_CODE, MAX_INTERIM_RESPONSES, Spend
@@ -291,7 +292,8 @@ def assert_denied_and_dead(one: Exchange) -> None:
     [
         ("sent", "informational", machines, "cleaned_answer"),
         ("sent", "respond", machines, "cleaned_answer"),
-        ("sent", "respond", machines, "Scrubber"),
+        ("sent", "respond", machines, "ResponseBody"),
+        ("sent", "respond", response_body, "Scrubber"),
         ("body", "data", Scrubber, "feed"),
         ("body", "end", Scrubber, "finish"),
         ("frames", "message", Scrubber, "finish"),

@@ -21,6 +21,7 @@ from egress.proxy.ingress.server import IngressServer
 from egress.proxy.lanes.connection import AdmittedConnection
 from egress.rules.decide import limits
 from egress.rules.decide.policy import Policy
+from egress.shares.pool import SharePool
 from egress.shares.turns import Turns
 from egress.types import HostDecision, Identity, Limit
 from tests.unit.rules.rule_samples import NOW, policy
@@ -112,6 +113,7 @@ class FakeEngine:
     )
     stopping: bool = False
     ids: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    pool: SharePool = field(default_factory=SharePool)
     turns: Turns = field(init=False)
 
     def __post_init__(self) -> None:

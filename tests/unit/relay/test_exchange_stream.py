@@ -36,7 +36,12 @@ def test_what_may_be_sent_again(method: str, framing: Framing, upgrade: tuple[st
     relay = Lab().relay
     half = Http2DownstreamHalf(Http2Downstream(relay), 1, is_whole=True)
     made = ExchangeStream(
-        relay.service, relay.upstreams, half, Request(method, "/", (), upgrade=upgrade), framing
+        relay.service,
+        relay.upstreams,
+        half,
+        Request(method, "/", (), upgrade=upgrade),
+        framing,
+        relay.account,
     )
     assert made.may_be_sent_again is may
     made.is_retried = True

@@ -13,6 +13,7 @@ from egress.relay.http2_send_queue import (
     TOTAL_HIGH_BYTES,
     Http2SendQueue,
 )
+from tests.unit.relay.wires import CountedTurn
 
 HEAD = [(":method", "GET"), (":scheme", "https"), (":authority", "x"), (":path", "/")]
 
@@ -20,7 +21,7 @@ HEAD = [(":method", "GET"), (":scheme", "https"), (":authority", "x"), (":path",
 class Bench:
     """An outbox on a server's connection, and the client that reads it."""
 
-    def __init__(self, streams: int = 1, window: int = 0) -> None:
+    def __init__(self, streams: int = 1, window: int = 0, room: int = STREAM_HIGH_BYTES) -> None:
         self.ours, self.client = new_connection(client_side=False), H2Connection()
         start_connection(self.ours)
         self.client.initiate_connection()
@@ -28,7 +29,7 @@ class Bench:
             self.client.send_headers(2 * number + 1, HEAD, end_stream=True)
         self.told: list[tuple[int, bool]] = []
         self.outbox = Http2SendQueue(
-            self.ours, lambda stream, *, congested: self.told.append((stream, congested))
+            self.ours, lambda stream, *, congested: self.told.append((stream, congested)), room
         )
         self.exchange()
         for number in range(streams):
@@ -123,6 +124,29 @@ def test_a_stream_that_is_full_is_told_and_told_again_when_it_is_not() -> None:
     bench.exchange()
     bench.outbox.flush()
     assert bench.told == [(1, True), (1, False)]
+
+
+def test_a_turn_sends_some_frames_and_the_next_ones_the_rest() -> None:
+    bench = Bench(8)
+    for number in range(8):
+        bench.outbox.put(2 * number + 1, b"x" * 8000)
+    sent = []
+    while len(bench.outbox):
+        before = bench.outbox.sent
+        bench.outbox.flush(CountedTurn(3))
+        sent.append(bench.outbox.sent - before)
+        assert bench.outbox.is_due
+    assert sent == [32_000, 32_000]
+    bench.outbox.flush()
+    assert not bench.outbox.is_due
+
+
+def test_a_connection_of_many_holds_less() -> None:
+    room = STREAM_HIGH_BYTES // 16
+    bench = Bench(room=room)
+    bench.outbox.put(1, b"x" * (room + 65_535 + 1))
+    bench.outbox.flush()
+    assert bench.told == [(1, True)]
 
 
 def test_all_are_told_when_the_connection_is_full() -> None:

@@ -135,6 +135,7 @@ class Desk:
     spent: list[object] = field(default_factory=list)
     asked: int = 0
     turn: Turn = ENDLESS_TURN
+    buffer_bytes: int = 256 * 1024
     fails_at: str = ""
     """The method that raises, as if it had a bug."""
 

@@ -14,10 +14,6 @@ def test_everything_has_a_bound() -> None:
     assert all(getattr(bounds, field.name) > 0 for field in fields(bounds))
 
 
-def test_no_sandbox_can_take_all_places() -> None:
-    assert IngressLimits().sandbox_connections * 2 <= IngressLimits().connections
-
-
 def test_the_door_takes_no_longer_head_than_the_codec() -> None:
     """A lane reads the same head again, with the bounds of the codec."""
     assert IngressLimits().head <= MessageLimits().head

@@ -269,7 +269,7 @@ async def test_a_refusal_by_an_add_on_is_one_wherever_it_comes_up(scene: Scene, 
                 found.event(SecondPassed())
             case "hook":
                 scene.patch.setitem(scene.stack.full.guard._hooks, "server_disconnected", (refuses,))
-                found.lost(SocketTransport(found, server, found._turns))
+                found.lost(SocketTransport(found, server, found.services))
             case _:
                 scene.patch.setattr(InterceptHandler, "_check", refuses)
                 await found._open(commands.OpenConnection(server))
@@ -666,7 +666,7 @@ async def test_an_end_calls_off_the_dial_of_its_own_connection_alone(scene: Scen
         assert (mine.cancelling(), theirs.cancelling()) == (1, 0)
         assert list(found._opening) == [other]
         # It stands: its task is past the dial, and hands on what it has found.
-        found._wires[other.id] = SocketTransport(found, other, found._turns)
+        found._wires[other.id] = SocketTransport(found, other, found.services)
         found._end(other, at_once=True)
         assert theirs.cancelling() == 0
         assert not found._opening

@@ -13,6 +13,7 @@ from egress.audit.facts import AuditStoppedError, Intent, RefusalFacts, Ticket
 from egress.audit.facts import TunnelFacts as Line
 from egress.exchange import Destination
 from egress.proxy.clock import SystemClock
+from egress.proxy.event_loop import make_turns
 from egress.proxy.lanes.connection import AdmittedConnection, LiveConnections
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.lanes.resolve import SystemResolver
@@ -20,6 +21,8 @@ from egress.proxy.lanes.tunnel_lane import TunnelEnd, TunnelLane, TunnelTimeouts
 from egress.proxy.metrics import Metrics
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.decision import decide_host
+from egress.shares.pool import Capacity, Resource, SharePool
+from egress.shares.turns import Turns
 from egress.tls.client_hello import ClientHello
 from egress.types import Identity, Verdict
 
@@ -56,6 +59,11 @@ class Engine:
     audit: Audit = field(default_factory=Audit)
     clock: SystemClock = field(default_factory=SystemClock)
     live: LiveConnections = field(default_factory=LiveConnections)
+    pool: SharePool = field(default_factory=SharePool)
+
+    @property
+    def turns(self) -> Turns:
+        return make_turns(self.clock.monotonic)
 
     @property
     def dialer(self) -> Dialer:
@@ -122,6 +130,20 @@ async def test_nothing_is_dialled_that_cannot_be_recorded() -> None:
     assert await carried(engine, HELLO) == b""
     assert engine.audit.tunnels == []
     assert [refusal.code for refusal in engine.audit.refusals] == ["audit.stopped"]
+
+
+async def test_tunnels_of_one_sandbox_are_bounded_with_its_requests_and_leave_room_for_others() -> None:
+    engine = Engine()
+    engine.pool = SharePool(exchanges=Capacity(100, 2))
+    busy = engine.pool.account("box")
+    assert busy.take(Resource.EXCHANGES, 2)
+    assert await carried(engine, HELLO) == b""
+    assert [refusal.code for refusal in engine.audit.refusals] == ["limit.exchanges"]
+    assert engine.audit.openings == []
+    busy.close()
+    await carried(engine, HELLO)
+    assert len(engine.audit.tunnels) == 1
+    assert engine.pool.sandboxes == set(), "what it took is given back"
 
 
 def test_a_tunnel_that_came_to_its_own_end_says_why_it_was_allowed() -> None:

@@ -1,0 +1,155 @@
+"""The body of a response on its way to the sandbox: decoded where it is coded, and searched. Pure.
+
+A coded body may decode to a thousand times as much, so the work on a chunk of it can outlast a turn of the
+event loop. Then the body is *behind*: what is left of the chunk goes on with `more`, and no other chunk may
+come before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from egress.errors import WireError
+from egress.exchange.content_coding import CodingError, ContentCoding, Decoder, GrpcMessages
+from egress.exchange.messages import CutExchange
+from egress.exchange.response import coding_of, must_withhold
+from egress.scrub import Needles, Scrubber
+from egress.shares.pool import MemoryAccount
+from egress.shares.turns import Turn
+from egress.types import Effects, Headers
+
+Pieces = list[bytes] | CutExchange
+
+
+class ResponseBody:
+    """One body, or the frames of one WebSocket."""
+
+    __slots__ = (
+        "_decoded_length",
+        "_decoder",
+        "_effects",
+        "_found",
+        "_grpc",
+        "_headers",
+        "_is_unreadable",
+        "_left",
+        "_max_bytes",
+        "_scrubber",
+    )
+
+    def __init__(
+        self, effects: Effects, found: Counter[str], headers: Headers, max_bytes: int | None
+    ) -> None:
+        """`headers` are those of the response, `max_bytes` the most that it may be decoded to."""
+        self._effects = effects
+        self._found = found
+        self._headers = headers
+        self._max_bytes = max_bytes
+        self._scrubber: Scrubber | None = None
+        self._decoder: Decoder | None = None
+        self._grpc: GrpcMessages | None = None
+        self._decoded_length = 0
+        self._is_unreadable = False
+        self._left: Iterator[bytes] | None = None
+        """What a chunk is still decoded to."""
+
+    def decode(self, coding: ContentCoding, account: MemoryAccount) -> None:
+        """Decode what comes, with memory of this account."""
+        self._decoder = Decoder(coding, account)
+
+    def split_messages(self) -> None:
+        """Search what comes as messages of gRPC, none of which waits for the next one."""
+        self._grpc = GrpcMessages()
+
+    def search(self, needles: Needles) -> None:
+        """Search what comes for these from now on."""
+        if self._scrubber is not None:
+            self._scrubber.update_needles(needles)
+        else:
+            self._scrubber = Scrubber(needles, self._found)
+
+    def search_late(self, needles: Needles) -> None:
+        """Search a body that may have gone unsearched so far: what came of it in a coding is lost to that."""
+        if self._scrubber is None and coding_of(self._headers) is not ContentCoding.PLAIN:
+            self._is_unreadable = True
+        else:
+            self.search(needles)
+
+    @property
+    def is_decoded(self) -> bool:
+        """The body is passed on without the coding it came in."""
+        return self._decoder is not None
+
+    @property
+    def is_behind(self) -> bool:
+        """A part of the last chunk is still to be decoded."""
+        return self._left is not None
+
+    def feed(self, chunk: bytes, turn: Turn) -> Pieces:
+        """Take a chunk; return what may go out now. In a coding the rest may have to wait for `more`."""
+        if self._decoder is not None:
+            self._left = self._decoder.feed(chunk)
+            return self.more(turn)
+        return self._searched(chunk) if self._grpc is None else self._framed(self._grpc, chunk)
+
+    def more(self, turn: Turn) -> Pieces:
+        """Go on with the last chunk; return what may go out now."""
+        passed: list[bytes] = []
+        left, self._left = self._left or iter(()), None
+        try:
+            for piece in left:
+                self._decoded_length += len(piece)
+                if self._max_bytes is not None and self._decoded_length > self._max_bytes:
+                    return CutExchange("limit.response_body")
+                pieces = self._searched(piece)
+                if isinstance(pieces, CutExchange):
+                    return pieces
+                passed += pieces
+                if turn.is_over:
+                    self._left = left
+                    return passed
+        except CodingError as fault:
+            return CutExchange(fault.code)
+        return passed
+
+    def end_message(self) -> list[bytes]:
+        """Return what was held back: nothing that follows belongs to it."""
+        return [] if self._scrubber is None else self._scrubber.finish()
+
+    def close(self) -> None:
+        """Give back the memory that decoding took."""
+        if self._decoder is not None:
+            self._decoder.close()
+
+    def check_end(self) -> str:
+        """Return the code of a fault if a coded body ends too early, or nothing."""
+        if self._decoder is not None:
+            try:
+                self._decoder.finish()
+            except CodingError as fault:
+                return fault.code
+        return ""
+
+    def _framed(self, messages: GrpcMessages, chunk: bytes) -> Pieces:
+        """Search a piece of gRPC. The end of a message releases its held bytes."""
+        passed: list[bytes] = []
+        try:
+            for piece, ends in messages.split(chunk):
+                pieces = self._searched(piece)
+                if isinstance(pieces, CutExchange):
+                    return pieces
+                passed += pieces
+                if ends:
+                    passed += self.end_message()
+        except WireError:
+            return CutExchange("upstream.malformed")
+        return passed
+
+    def _searched(self, chunk: bytes) -> Pieces:
+        if self._scrubber is None:
+            if self._is_unreadable:
+                return CutExchange("response.withheld")
+            return [chunk] if chunk else []
+        pieces = self._scrubber.feed(chunk)
+        return CutExchange("response.withheld") if must_withhold(self._effects, self._found) else pieces

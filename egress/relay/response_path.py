@@ -1,0 +1,212 @@
+"""The way of a response from the upstream half to the client half of an exchange.
+
+The head, pieces of body and the end go through the exchange, which cleans them, and on to the client. What
+takes more than a turn of the event loop waits in a backlog, and holds the upstream meanwhile.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from egress.errors import WireError
+from egress.exchange import AnswerHead, CutExchange, Exchange, Response
+from egress.http1 import CHUNKED, Framing
+from egress.relay.backlog import Backlog
+from egress.relay.ports import DownstreamHalf, ExchangeTiming, RelayEnvironment, UpstreamHalf
+from egress.relay.websocket import WebSocketFrames
+from egress.types import Headers
+
+
+class ResponsePath(ABC):
+    """The part of an exchange between its halves that responses go through."""
+
+    __slots__ = (
+        "_answered",
+        "_backlog",
+        "_client",
+        "_exchange",
+        "_expects",
+        "_frames",
+        "_is_over",
+        "_is_slow",
+        "_service",
+        "_upstream",
+        "progress",
+        "timing",
+    )
+
+    _answered: bool
+    _backlog: Backlog
+    _client: DownstreamHalf
+    _exchange: Exchange
+    _expects: bool
+    _frames: WebSocketFrames | None
+    _is_over: bool
+    _is_slow: bool
+    _service: RelayEnvironment
+    _upstream: UpstreamHalf | None
+    progress: int
+    timing: ExchangeTiming
+
+    # The rest of the exchange
+
+    @abstractmethod
+    def abort(self, code: str, retry_after: int = 0) -> None:
+        """End the exchange for a reason that the lane, not the exchange, knows."""
+
+    @abstractmethod
+    def _cut(self, code: str, retry_after: int = 0, reason: str = "") -> None: ...
+
+    @abstractmethod
+    def _switch(self, answer: AnswerHead) -> None: ...
+
+    @abstractmethod
+    def _exchanged(self, outcome: tuple[bytes, bytes] | CutExchange) -> None: ...
+
+    @abstractmethod
+    def _update_needles(self) -> None: ...
+
+    @abstractmethod
+    def _go_on_later(self) -> None: ...
+
+    @abstractmethod
+    def _finish(self) -> None: ...
+
+    @abstractmethod
+    def _drop_upstream(self) -> None: ...
+
+    @property
+    def has_whole_response(self) -> bool:
+        """All of the response has come, though not all of it is passed on: the upstream may leave."""
+        return self._backlog.has_end
+
+    # What comes
+
+    def client_congested(self, *, congested: bool) -> None:
+        """Hold the upstream while the client does not keep up."""
+        self._is_slow = congested
+        self._hold_down()
+
+    def interim(self, status: int, reason: str, headers: Headers) -> None:
+        """Take a 1xx of the upstream."""
+        if self._is_over:
+            return
+        self._update_needles()
+        self.progress += 1
+        answer = self._exchange.informational(Response(status, reason, headers))
+        if isinstance(answer, CutExchange):
+            self._cut(answer.code)
+        elif status != 100 or self._expects:
+            # A client that did not ask for a 100 may take it for the answer.
+            try:
+                self._client.interim(answer)
+            except WireError:
+                self.abort("upstream.malformed")
+
+    def complete_response(
+        self, status: int, reason: str, headers: Headers, framing: Framing, data: bytes
+    ) -> None:
+        """Take a response that came in one read: the same steps, with one update of the needles."""
+        if self._is_over:
+            return
+        self._update_needles()
+        self._head_down(status, reason, headers, framing)
+        if not self._is_over:
+            self._data_down(data)
+        if not self._is_over:
+            self._end_down(())
+
+    def response(self, status: int, reason: str, headers: Headers, framing: Framing) -> None:
+        """Take the final head of the upstream."""
+        if not self._is_over:
+            self._update_needles()
+            self._head_down(status, reason, headers, framing)
+
+    def data(self, data: bytes) -> None:
+        """Take a piece of response body, or raw bytes after a switch."""
+        if not self._is_over:
+            self._update_needles()
+            self._data_down(data)
+
+    def response_end(self, trailers: Headers = ()) -> None:
+        """The response is complete."""
+        if not self._is_over:
+            self._update_needles()
+            self._end_down(trailers)
+
+    def _head_down(self, status: int, reason: str, headers: Headers, framing: Framing) -> None:
+        self.progress += 1
+        self.timing.answered = self._service.monotonic()
+        answer = self._exchange.respond(Response(status, reason, headers, not framing.is_empty))
+        if isinstance(answer, CutExchange):
+            self._cut(answer.code)
+        elif status == 101:
+            self._switch(answer)
+        else:
+            try:
+                self._client.head(answer, CHUNKED if answer.coding else framing)
+                self._answered = True
+            except WireError:
+                self.abort("upstream.malformed")
+
+    def _data_down(self, data: bytes) -> None:
+        self.progress += 1
+        if self._frames is not None:
+            self._exchanged(self._frames.from_upstream(data))
+            return
+        self._pass_down(self._backlog.data(data, self._service.turn))
+        if not self._backlog.is_empty:
+            self._hold_down()
+
+    def _pass_down(self, pieces: list[bytes] | CutExchange) -> None:
+        if isinstance(pieces, CutExchange):
+            self._cut(pieces.code)
+            return
+        for piece in pieces:
+            self._client.data(piece)
+
+    def go_on(self) -> None:
+        """Decode more of the response, for as long as the turn lasts and the client takes it."""
+        turn = self._service.turn
+        while not (self._is_over or self._is_slow or self._backlog.is_empty):
+            self.progress += 1
+            self._update_needles()
+            step = self._backlog.step(turn)
+            if isinstance(step, tuple):
+                self._end_down(step)
+            else:
+                self._pass_down(step)
+            if turn.is_over:
+                break
+        self._hold_down()
+
+    def _hold_down(self) -> None:
+        """Hold the upstream while the client does not keep up, or we do not ourselves."""
+        if self._upstream is None or self._is_over:
+            return
+        is_behind = not self._backlog.is_empty
+        self._upstream.hold(held=self._is_slow or is_behind)
+        if is_behind and not self._is_slow:
+            self._go_on_later()
+
+    def _end_down(self, trailers: Headers) -> None:
+        if self._backlog.keep_end(trailers):
+            return
+        outcome = self._exchange.end(trailers)
+        if isinstance(outcome, CutExchange):
+            self._cut(outcome.code)
+            return
+        pieces, kept = outcome
+        if self._frames is None:
+            # Of a WebSocket this would be a part of a message, behind the last frame.
+            self._pass_down(pieces)
+        try:
+            self._client.end(kept)
+        except WireError:
+            self._cut("upstream.malformed")
+            return
+        self._finish()
+        if self._frames is not None:
+            self._drop_upstream()
+        elif self._upstream is not None:
+            self._upstream.release()
