@@ -25,7 +25,15 @@ from egress.rules.decide.entry import Entry
 from egress.rules.decide.policy import Policy
 from egress.rules.language.report import Report
 from egress.rules.language.schema import Json, build_schema
-from scripts import attack_reference, audit_reference, clients, pages, sandbox_reference, tool_reference
+from scripts import (
+    attack_reference,
+    audit_reference,
+    clients,
+    limits_reference,
+    pages,
+    sandbox_reference,
+    tool_reference,
+)
 from scripts.clients import Row
 from scripts.console import refreshed
 from scripts.pages import ROOT
@@ -401,6 +409,12 @@ def audit_log() -> str:
     return page("egress/audit/schema.py", "The audit log", *audit_reference.text())
 
 
+def bounds() -> str:
+    """Every bound that is not a rule."""
+    lines = "\n".join(limits_reference.text()).rstrip().splitlines()
+    return page("scripts/limits_reference.py and the code", "Limits", *lines)
+
+
 # What a sandbox is given ------------------------------------------------------------------------
 
 
@@ -436,6 +450,7 @@ PAGES = {
     "docs/works-with.md": tested_tools,
     "docs/reference/attacks.md": attacked,
     "docs/reference/audit.md": audit_log,
+    "docs/reference/limits.md": bounds,
     "docs/reference/settings.md": settings,
     "docs/reference/refusals.md": refusals,
     "docs/reference/rule-file.md": rule_file,
