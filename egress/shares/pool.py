@@ -149,8 +149,9 @@ class ShareAccount:
         """Tell whether so much is left for this account."""
         pool, capacity = self._pool, self._pool.capacities[resource]
         mine = self._share.used[resource] + amount
-        left = capacity.total - pool.used[resource]
-        return not self._is_closed and mine <= capacity.of_sandbox and mine <= left
+        left = capacity.total - pool.used[resource] - amount
+        # Of what can only be taken one by one, one may be odd.
+        return not self._is_closed and mine <= capacity.of_sandbox and mine <= left + 1
 
     def take(self, resource: Resource, amount: int = 1) -> bool:
         """Take so much, or nothing; return whether it was left."""
