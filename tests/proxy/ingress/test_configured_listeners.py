@@ -117,7 +117,11 @@ async def test_every_address_is_opened_for_the_sandbox(house: House) -> None:
 
 @pytest.mark.parametrize(
     ("more", "password", "how"),
-    [({}, b"", "owner-uid"), ({"network": True}, b"", "network"), ({"network": True}, b"x" * 32, "password")],
+    [
+        ({}, b"", "owner-uid"),
+        ({"network": True}, b"", "network"),
+        ({"network": True, "password_file": "password"}, b"x" * 32, "password"),
+    ],
 )
 async def test_who_is_served_follows_from_the_settings(
     house: House, more: dict[str, object], password: bytes, how: str

@@ -289,6 +289,7 @@ async def test_a_connection_that_has_ended_has_taken_nothing(how: str) -> None:
         call.task.cancel()
     with suppress(asyncio.CancelledError):
         await call.rest()
+    call.sock.close()
     assert pool.used == [0] * len(Resource)
     assert pool.sandboxes == set()
     step.close()
