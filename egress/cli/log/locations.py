@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from egress import environment
-from egress.cli import folder_options, render
+from egress.cli import folder_options, progress, render
 from egress.cli.render import DOUBT, count
 from egress.errors import UnreadableError
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from egress.review import Index, IndexState
 
 type Command = Callable[..., int]
-
-LARGE_LOG_BYTES = 64 * 1024 * 1024
-"""Size from which reading the log takes noticeable time."""
 
 
 def of_log(command: Command, *aliases: str) -> Command:
@@ -93,8 +90,14 @@ def open_index(state_dir: Path | None, directory: Path | None, place: Path | Non
 
     where = folder(state_dir, directory)
     index = Index(where, place or own_index_path(where))
-    tell(index.catch_up(_Progress()))
+    with progress.step("reading the log") as step:
+        state = index.catch_up(lambda done, total: step.stage(_share(done, total)))
+    tell(state)
     return index
+
+
+def _share(done: int, total: int) -> str:
+    return f"{done * 100 // total if total else 100} % of {total / 1_000_000:.0f} MB"
 
 
 def own_index_path(log: Path) -> Path | None:
@@ -121,17 +124,3 @@ def tell(state: IndexState) -> None:
     if state.unknown:
         kinds = count(state.unknown, "kind")
         render.line(("note: ", DOUBT), f"a later version wrote {kinds} of lines in it", stderr=True)
-
-
-class _Progress:
-    """Prints now and then how much of a large log is read."""
-
-    def __init__(self) -> None:
-        self._told = 0
-
-    def __call__(self, done: int, total: int) -> None:
-        share = done * 10 // total if total else 10
-        # On stderr and only for large logs, so that scripts see no noise.
-        if total >= LARGE_LOG_BYTES and self._told < share < 10:
-            self._told = share
-            render.line(("reading: ", DOUBT), f"{share}0 % of {total // 1_000_000} MB", stderr=True)

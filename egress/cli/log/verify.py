@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egress.cli import folder_options, render
+from egress.cli import folder_options, progress, render
 from egress.cli.log import locations
 from egress.cli.render import BAD, DIM, GOOD, count
 from egress.errors import UnreadableError, UsageError
@@ -51,7 +51,8 @@ def verify(
     folder, file = locations.folder_and_key(state_dir, directory, None if key is None else Path(key))
     known = locations.read_key(file, folder)
     try:
-        found = verify_log(folder, known)
+        with progress.step("verifying the log"):
+            found = verify_log(folder, known)
     except UnreadableError as error:
         # The usual cause is the key of another log, so the hint names the key.
         hint = f"{error.hint}; the key taken was {file}{locations.beside(folder, file)}"

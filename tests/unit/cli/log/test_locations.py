@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from egress.cli import progress
 from egress.cli.log import locations
+from egress.cli.progress import ProgressStep
 from egress.errors import UnreadableError
 from egress.review import Index, IndexState
 from tests.unit.cli.log.sample import make, run
@@ -57,7 +59,28 @@ def test_what_should_be_known_is_told_beside(capsys: pytest.CaptureFixture[str])
     said = capsys.readouterr()
     assert said.out == ""
     assert len(said.err.splitlines()) == 3
-    progress = locations._Progress()
-    for done in range(0, 101, 5):
-        progress(done * 10**6, 100 * 10**6)
-    assert len(capsys.readouterr().err.splitlines()) == 9
+
+
+@pytest.mark.usefixtures("log")
+@pytest.mark.parametrize(
+    ("words", "name", "stages"),
+    [(("query",), "reading the log", ["100 % of 0 MB"]), (("verify",), "verifying the log", [])],
+)
+def test_a_large_log_is_read_with_progress(
+    words: tuple[str, ...], name: str, stages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, list[str]]] = []
+
+    class WatchedStep(ProgressStep):
+        def __init__(self, name: str) -> None:
+            super().__init__(name)
+            self.stages: list[str] = []
+            seen.append((name, self.stages))
+
+        def stage(self, text: str) -> None:
+            self.stages.append(text)
+
+    monkeypatch.setattr(progress, "ProgressStep", WatchedStep)
+    assert run(*words)[0] == 0
+    assert [each[0] for each in seen] == [name]
+    assert seen[0][1][-1:] == stages
