@@ -21,6 +21,7 @@ from egress.doctor import (
     open_files,
     roots,
     running_proxy,
+    sandbox_users,
     secrets,
     trust_bundles,
     upstreams,
@@ -156,7 +157,7 @@ class Checks:
         return [*found, *await ipv6.check(self._setup, self._resolver, reached)]
 
     async def _engine(self) -> Iterable[Diagnosis]:
-        return await container_engine.check(self._setup)
+        return (*await container_engine.check(self._setup), *sandbox_users.check())
 
 
 async def _nothing() -> tuple[ProbeResult, ...]:

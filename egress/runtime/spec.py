@@ -32,6 +32,8 @@ RESERVED_LABEL_PREFIX: Final = "egress."
 """Reserved prefix: labels of users must not begin with it."""
 
 WORKSPACE: Final = "/workspace"
+DEFAULT_USER_ID: Final = 1000
+"""The user and group of a sandbox whose creator is root: never root itself."""
 TIMED_OUT_STATUS: Final = 124
 """The exit status of a command that was ended by its timeout."""
 MIB: Final = 1024 * 1024
@@ -94,8 +96,8 @@ class Spec:
     image: str
     profile: str | None = None
     """The profile of the rules for it, if the rules have profiles."""
-    user: int = 1000
-    group: int = 1000
+    user: int = DEFAULT_USER_ID
+    group: int = DEFAULT_USER_ID
     workdir: str = WORKSPACE
     """The working folder of commands: a folder of the sandbox that ends with it, unless it is mounted."""
     env: Values = NO_VALUES

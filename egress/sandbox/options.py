@@ -18,7 +18,7 @@ from typing import BinaryIO, Final, cast
 from egress.runtime.argument_types import check_text, check_type
 from egress.runtime.environ import RequestedVariable, SandboxKind, build_environment
 from egress.runtime.errors import SpecError, SpecTypeError
-from egress.runtime.spec import NO_VALUES, Command, Mount, SandboxLimits, Values
+from egress.runtime.spec import DEFAULT_USER_ID, NO_VALUES, Command, Mount, SandboxLimits, Values
 from egress.scrub import Needles
 
 Variables = Mapping[str, str | None]
@@ -38,8 +38,6 @@ _MIB_PER_UNIT: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _SHELL_SCRIPT: Final = 'command -v bash >/dev/null 2>&1 && exec bash -c "$1" bash; exec /bin/sh -c "$1" sh'
 _SIZE_FORM: Final = "a number of MiB, or a string such as 512m or 2g"
 _NO_NEEDLES: Final = Needles({})
-DEFAULT_USER_ID: Final = 1000
-"""The user of a sandbox whose creator is root: never root itself."""
 
 
 def random_name() -> str:

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -20,7 +21,9 @@ import pytest
 
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.local_image import PYTHON_PATH
+from egress.runtime.docker.own_user import is_own
 from egress.runtime.open_file_limit import MAX_OPEN_FILES
+from egress.runtime.protocol import Output
 from egress.runtime.spec import Command
 from tests.proxy.serve_process import until
 from tests.runtime.docker_lab import NAME, SECRET, DockerLab, DockerLabSandbox
@@ -167,7 +170,8 @@ def test_it_has_no_privilege(box: DockerLabSandbox) -> None:
     status = dict(line.split(":\t", 1) for line in box.run("cat", "/proc/self/status").text.splitlines())
     assert {status[each] for each in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
-    assert status["Uid"].split() == ["1000"] * 4
+    [user] = {int(each) for each in status["Uid"].split()}
+    assert is_own(replace(box.house.spec("any"), user=user))
     for words in (
         ("mount", "-t", "tmpfs", "x", "/tmp"),
         ("unshare", "-U", "true"),
@@ -187,6 +191,49 @@ def test_what_the_kernel_counts_for_a_user_of_the_machine_is_bounded(box: Docker
     assert box.sh("ulimit -Hn; ulimit -Sn").stdout_bytes == b"%d\n%d\n" % (MAX_OPEN_FILES, MAX_OPEN_FILES)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft == hard
+
+
+_TAKE_ALL = """
+import ctypes, fcntl, os, sys
+take, instances, pipes = ctypes.CDLL(None).inotify_init1, 0, []
+while take(0) >= 0:
+    instances += 1
+try:
+    while True:
+        pipes.append(os.pipe())
+        fcntl.fcntl(pipes[-1][1], fcntl.F_SETPIPE_SZ, 1 << 20)
+except OSError:
+    pass
+print(instances, len(pipes), flush=True)
+sys.stdin.read()
+"""
+_TAKE_ONE = """
+import ctypes, fcntl, os
+size = fcntl.fcntl(os.pipe()[1], fcntl.F_GETPIPE_SZ)
+print(ctypes.CDLL(None).inotify_init1(0) >= 0, size)
+"""
+
+
+def test_what_the_kernel_counts_for_a_user_is_that_of_one_sandbox_alone(house: DockerLab) -> None:
+    """One sandbox took every inotify instance and all memory for pipes of the user that all of them were."""
+    greedy, other = house.box("greedy"), house.box("other")
+    said: list[bytes] = []
+    command = Command(argv=(PYTHON_PATH, "-c", _TAKE_ALL))
+    process = house.runtime.spawn("greedy", command, Output(stdout=said.append))
+    try:
+        until(lambda: b"".join(said).endswith(b"\n"), "it to take all")
+        instances, pipes = map(int, b"".join(said).split())
+        # The twin: what it took is gone for its own user.
+        has_instance, size = greedy.run(PYTHON_PATH, "-c", _TAKE_ONE).text.split()
+        assert has_instance == "False"
+        assert int(size) <= 8192
+        assert other.run(PYTHON_PATH, "-c", _TAKE_ONE).text == "True 65536\n"
+        assert instances > 100
+        assert pipes > 10
+    finally:
+        process.kill(0)
+        for name in ("greedy", "other"):
+            house.runtime.remove(name)
 
 
 def test_a_program_that_would_make_somebody_root_does_not(

@@ -25,6 +25,7 @@ from docker.types import IPAMConfig, IPAMPool
 
 from egress.runtime.docker.engine_socket import ENGINE_SOCKET, EngineSocket, unfit_engine
 from egress.runtime.docker.labels import IMAGE_LABEL
+from egress.runtime.docker.own_user import ImageOrigin
 from egress.runtime.docker.sdk_transport import SdkTransport
 from egress.runtime.errors import (
     EngineError,
@@ -133,6 +134,12 @@ class DockerEngine:
             found = self._api.info().get("Runtimes")
         return frozenset(found) if isinstance(found, dict) else frozenset()
 
+    def maps_users(self) -> bool:
+        """Return whether the user ids of containers are others than the same ids of the machine."""
+        with _translated_errors("describe its security", self.socket):
+            options = self._api.info().get("SecurityOptions") or ()
+        return any(each in str(option) for option in options for each in ("name=userns", "name=rootless"))
+
     # Images
 
     def image_id(self, name: str) -> str:
@@ -158,6 +165,15 @@ class DockerEngine:
         with _translated_errors("look at an image", self.socket):
             found = self._api.inspect_image(image).get("Config") or {}  # type: ignore[no-untyped-call]
         return tuple(str(path) for path in found.get("Volumes") or ())
+
+    def image_origin(self, image: str) -> ImageOrigin:
+        """The labels of an image, and the instructions that made it."""
+        with _translated_errors("look at an image", self.socket):
+            found = self._api.inspect_image(image).get("Config") or {}  # type: ignore[no-untyped-call]
+            steps = self._api.history(image)  # type: ignore[no-untyped-call]
+        return ImageOrigin(
+            frozenset(map(str, found.get("Labels") or ())), tuple(str(each["CreatedBy"]) for each in steps)
+        )
 
     def import_image(self, archive: BinaryIO, repository: str, tag: str, changes: Sequence[str] = ()) -> None:
         """Import a tar archive as an image of one layer, with a label that says that it is ours."""

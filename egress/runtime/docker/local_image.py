@@ -120,7 +120,7 @@ class ImageTree:
 
     def write(self, out: BinaryIO) -> str:
         """Write the tree as a tar archive; returns a digest of its contents."""
-        # Sorted, and without owners or times of this machine: equal files give an equal digest.
+        # Sorted, and without owners, modes or times of this machine: equal files give an equal digest.
         digest = hashlib.sha256()
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
             # A merged /usr, as most distributions have it: programs name their loader by the old paths.
@@ -133,6 +133,7 @@ class ImageTree:
                 self._links.setdefault(folder, target)
             for path, (mode, owner) in sorted(self._folders.items()):
                 tar.addfile(_entry(path, tarfile.DIRTYPE, mode, owner))
+                digest.update(f"{path}\0{mode:o}\0{owner}\0".encode())
             for path, target in sorted(self._links.items()):
                 entry = _entry(path, tarfile.SYMTYPE)
                 entry.linkname = target
@@ -186,7 +187,8 @@ def small_system_tree(programs: Iterable[str], *, python: bool = True) -> ImageT
     tree.text("etc/passwd", _PASSWD_FILE.encode())
     tree.text("etc/group", _GROUP_FILE.encode())
     tree.text("etc/nsswitch.conf", b"hosts: files dns\n")
-    tree.folder("home/sandbox", owner=1000)
+    # Any user may be asked for, so the home is open to all.
+    tree.folder("home/sandbox", mode=0o1777)
     return tree
 
 

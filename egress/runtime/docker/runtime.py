@@ -265,6 +265,8 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
         unassigned = self._take_prewarmed(spec, image, admission) or self._factory.make(
             spec, image, lambda cell: self._provision_in(cell, admission, spec)
         )
+        # A ready container was made with its user, before this sandbox was asked for.
+        spec = replace(spec, user=unassigned.spec.user, group=unassigned.spec.group)
         # Canaries first, then the ports, and the name last: a name makes the container a sandbox.
         try:
             self._plant(spec, unassigned.container, unassigned.provisions)

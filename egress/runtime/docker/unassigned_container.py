@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from egress.ca import Authority
-from egress.runtime import mounts
+from egress.runtime import mounts, user_files
 from egress.runtime.docker import container, death_pipe, labels, names
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.isolation import Isolation
 from egress.runtime.docker.network_cell import NetworkCell, NetworkCellPool
+from egress.runtime.docker.own_user import OwnUsers, is_own, runs_as_root
 from egress.runtime.docker.workspace_volume import give_to_user
 from egress.runtime.door.controller import default_ports
 from egress.runtime.errors import SandboxError
@@ -36,7 +37,8 @@ class UnassignedContainer:
     """A container that is ready for a sandbox."""
 
     spec: Spec
-    """The spec that it was made for; name, profile, env and labels are placeholders."""
+    """The spec that it was made for, with the user of this container; name, profile, env and labels are
+    placeholders."""
     image: str
     """The image's id."""
     cell: NetworkCell
@@ -82,6 +84,7 @@ class UnassignedContainerFactory:
         self._lease = lease
         self._guarded = tuple(guarded)
         self._isolation = isolation
+        self._users = OwnUsers(engine.image_origin, engine.maps_users, is_root=runs_as_root())
 
     def mounts(self, spec: Spec) -> tuple[Mount, ...]:
         """The mounts with resolved sources. Raises `MountError`."""
@@ -99,8 +102,10 @@ class UnassignedContainerFactory:
             opening = _BackgroundTask(lambda: _open_ports(cell, spec))
             # Runs before `cell.close` on failure, so that the door is not removed while it starts.
             parts.callback(opening.join)
+            # While the door opens: the engine is asked about the image.
+            spec = self._users.assign(spec, image)
             provisions = provision(cell)
-            mounted_files = MountedFiles(cell.folder / "files", _own_files(cell))
+            mounted_files = MountedFiles(cell.folder / "files", _own_files(cell, spec))
             made = self._make_container(spec, image, cell, mounted_files.write(provisions), resolved, parts)
             opening.result()
             return UnassignedContainer(spec, image, cell, made, provisions, mounted_files, parts.pop_all())
@@ -209,12 +214,19 @@ def _open_ports(cell: NetworkCell, spec: Spec) -> None:
     cell.door_controller.open(default_ports(spec.ports))
 
 
-def _own_files(cell: NetworkCell) -> dict[str, bytes]:
-    """The files that every sandbox needs."""
-    return {
+def _own_files(cell: NetworkCell, spec: Spec) -> dict[str, bytes]:
+    """The files that every sandbox needs, and the names of a user that no image knows."""
+    needed = {
         container.RESOLVER_PATH: container.resolver(cell.door_address),
         container.SUPERVISOR_PATH: SUPERVISOR_SCRIPT.encode("ascii"),
     }
+    if not is_own(spec):
+        return needed
+    names = {
+        "/etc/passwd": user_files.passwd(spec.user, spec.group),
+        "/etc/group": user_files.groups(spec.group),
+    }
+    return {**needed, **names}
 
 
 # A dummy admission shows which files provisions will have, before a sandbox exists to be admitted.

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from egress.runtime import user_files
 from egress.runtime.docker import local_image
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.local_image import ImageTree
@@ -79,8 +80,8 @@ def _mount(place: str) -> Mount:
 def _tree() -> ImageTree:
     tree = ImageTree()
     for path, data in (
-        ("etc/passwd", host_image.passwd(1000, 1000)),
-        ("etc/group", host_image.groups(1000)),
+        ("etc/passwd", user_files.passwd(1000, 1000)),
+        ("etc/group", user_files.groups(1000)),
         ("etc/nsswitch.conf", host_image.NSSWITCH_FILE),
     ):
         tree.text(path, data)
@@ -91,7 +92,7 @@ def _tree() -> ImageTree:
             tree.text(path, source.read_bytes())
     for folder in (*LENT, "/usr/local/bin"):
         tree.folder(folder.removeprefix("/"))
-    tree.folder("home/sandbox", owner=1000)
+    tree.folder("home/sandbox", mode=0o1777)
     return tree
 
 

@@ -189,7 +189,7 @@ def assert_all_get_through(found: Mapping[str, Came], way: Way) -> None:
 def tried(site: Site, way: Way) -> dict[str, Came]:
     """Have every client ask that is there, a few at a time in one sandbox."""
     with site.box(way.name, read_only=way.read_only) as box:
-        assert box.run("id", "-u").text == "1000\n"
+        assert box.run("id", "-u").text != "0\n"
 
         def ask(client: Stack) -> ExecResult:
             at, page = f"{NAME}:{site.house.upstream.port}", _page(way, client)
