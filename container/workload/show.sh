@@ -6,7 +6,7 @@ curl --silent --show-error --max-time 30 --output /dev/null --write-out '%{http_
 echo "== a host that no rule names"
 curl --silent --show-error --max-time 30 --output /dev/null --write-out '%{http_code}\n' https://example.com/
 
-echo "== the same without variables: the name does not exist"
+echo "== the same without variables: the name leads to the proxy, which answers"
 curl --silent --show-error --max-time 30 --noproxy '*' https://example.com/
 
 echo "== an address: there is no way there"
