@@ -440,6 +440,7 @@ def tested_tools() -> str:
         "*Set in the sandbox* is what its user has to say beside the rules and the key in the shell. Most",
         "need nothing: every sandbox has the [settings](reference/sandbox.md) by which programs find the",
         "proxy and trust it, and a dummy in each variable from which the rules take a secret.",
+        "What `...` stands for in a rule is with its [preset](reference/presets.md).",
         "[Clients](clients.md) tells the same of libraries and programs behind a proxy without a sandbox.",
         *tool_reference.rows(),
     )

@@ -176,7 +176,7 @@ def test_go_downloads_a_module(make_lab: LabMaker) -> None:
     assert found.read_bytes() == go_modules.SOURCE
 
 
-@APT.proves("lists, and a package")
+@APT.proves("lists, and a package, in folders of the user")
 @everywhere()
 @pytest.mark.timeout(400)
 def test_apt_fetches_lists_and_a_package(make_lab: LabMaker) -> None:
