@@ -66,7 +66,8 @@ class LogFiles:
             found = cls.of(log)
         except OSError as error:
             message = f"the audit log in {log} cannot be read: {reason_of(error)}"
-            raise UnreadableError(message, "name its folder with --dir") from None
+            hint = "a first run makes it; name another folder with --dir"
+            raise UnreadableError(message, hint) from None
         if not found:
             raise NoLogError.of(log)
         return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from egress.review.drafting import Observation, Suggestion
 
 MAX_LINES = 1000
+_MAX_STARTS = 100
+"""Starts and reloads of a run that are looked through for its rules."""
 
 
 @click.command(cls=IdCommand, short_help="Suggest a rule change for a denied request, with its risk.")
@@ -61,10 +65,12 @@ def suggest(
         raise ContentError(
             f"the log has no request {request[:60]!r}", "the denial that the sandbox received contains the id"
         )
+    had = _rules_of(line, state_dir, directory, place)
+    at_hand = _rules_to_change(files, had)
     # The suggestion is tried on these rules, so errors in them are reported first.
-    at_hand = traffic.rules_at_hand(files)
-    # Only to stop at mistakes: a suggestion for broken rules cannot be tried.
-    rulefiles.policy(at_hand)
+    _, policy = rulefiles.policy(at_hand)
+    if policy.digest != line.text("policy"):
+        _warn_of_other_rules(at_hand, had)
     sources = [RuleText(printable_path(path), read_text(path)) for path in find_rule_files(at_hand, Path())]
     answer = suggested(one, line.text("address"), sources, preset_texts(), rulefiles.now())
     if as_json:
@@ -93,6 +99,41 @@ def _found(
     return find(locations.folder(state_dir, directory), request)
 
 
+def _rules_of(line: LogEntry, state_dir: Path | None, directory: Path | None, place: Path | None) -> str:
+    """Return the rule files that decided, as their proxy named them; empty if the log does not tell."""
+    from egress.review import Filters
+
+    with suppress(UnreadableError), locations.open_index(state_dir, directory, place) as index:
+        for event in ("started", "reloaded"):
+            found = index.query(Filters(event=event, run=line.text("run")), _MAX_STARTS).entries
+            for each in found:
+                if each.text("policy") == line.text("policy"):
+                    return each.text("files")
+    return ""
+
+
+def _rules_to_change(files: tuple[Path, ...], had: str) -> Sequence[Path]:
+    """Return the named rules, else those that decided, else those that `egress serve` would use."""
+    decided = [Path(name).expanduser() for name in had.split(", ") if name]
+    if not files and decided and all(each.exists() for each in decided):
+        return decided
+    try:
+        return traffic.rules_at_hand(files)
+    except UnreadableError as error:
+        if not had:
+            raise
+        raise UnreadableError(
+            error.message, f"name them with --rules: the request was decided by {had}"
+        ) from None
+
+
+def _warn_of_other_rules(at_hand: Sequence[Path], had: str) -> None:
+    named = ", ".join(str(each) for each in at_hand)
+    decided = f" ({had})" if had else ""
+    text = f"{named} is not what decided this request{decided}: the rules changed since, or are others"
+    render.line(("note: ", DIM), text, stderr=True)
+
+
 def _asked(one: Observation) -> str:
     if one.kind != "request":
         return f"connect {one.host}:{one.port}" if one.port else f"look up {one.host}"
@@ -109,8 +150,9 @@ def _show(one: Observation, answer: Suggestion) -> None:
         return
     for step in answer.steps:
         render.line(("  write in ", GOOD), step.where, ":")
+        # As it stands in the file, so that it can be copied.
         for text in step.yaml:
-            render.line(f"    {text}", whole=True)
+            render.line(text, whole=True)
         render.line()
     for risk in answer.risks:
         render.line(("  risk: ", DOUBT), risk)

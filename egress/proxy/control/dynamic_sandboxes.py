@@ -15,7 +15,7 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, ip_address
 from typing import Final
 
@@ -52,6 +52,8 @@ class _Added:
     listeners: list[Listener] = field(default_factory=list)
     is_shut: bool = False
     """Access is revoked: the sandbox gets no listener until it is restored."""
+    kept: list[Listener] = field(default_factory=list)
+    """The listeners that a revoked sandbox had. Nobody serves them."""
 
 
 class DynamicSandboxes:
@@ -109,13 +111,14 @@ class DynamicSandboxes:
 
         Raises `UsageError` for one that was not added.
         """
-        if name not in self._added:
+        added = self._added.pop(name, None)
+        if added is None:
             raise UsageError("no added sandbox has this name", "look at GET /status")
-        del self._added[name]
         # First: what is at the door meanwhile belongs to nobody.
         del self._engine.sandboxes[name]
         with self._until_closed(name):
             await self._close_listeners(name)
+            _close(added.kept)
             cut = [carried for carried in self._engine.live if carried.admitted.identity.sandbox == name]
             for carried in cut:
                 carried.close(_REVOKED_CODE)
@@ -189,22 +192,40 @@ class DynamicSandboxes:
 
     async def release(self, name: str) -> None:
         """Close the listeners of a sandbox; what is inside a lane goes on."""
-        if name not in self._added:
+        added = self._added.get(name)
+        if added is None:
             raise UsageError("There is no such sandbox.", "Add it first.")
+        _close(added.kept)
         with self._until_closed(name):
             await self._close_listeners(name)
 
     async def shut(self, name: str) -> None:
-        """Take the listeners of a sandbox away, and take no other ones for it."""
-        if name in self._added:
-            self._added[name].is_shut = True
+        """Serve the listeners of a sandbox no more, and take no other ones for it."""
+        added = self._added.get(name)
+        if added is not None:
+            added.is_shut = True
+            # The owner of the sandbox is not told, and would not hand them over again after `reopen`.
+            added.kept += [replace(each, sock=each.sock.dup()) for each in added.listeners]
             with self._until_closed(name):
                 await self._close_listeners(name)
 
-    def reopen(self, name: str) -> None:
-        """Take listeners for it again: those it had are closed, and have to be handed over anew."""
-        if name in self._added:
-            self._added[name].is_shut = False
+    async def reopen(self, name: str) -> None:
+        """Serve the listeners again that a sandbox had, and take others."""
+        added = self._added.get(name)
+        if added is None:
+            return
+        added.is_shut = False
+        while added.kept:
+            listener = added.kept.pop()
+            try:
+                await self.adopt(listener)
+            except BaseException:
+                listener.sock.close()
+                raise
+
+    def kept_listeners(self) -> Iterator[Listener]:
+        """The listeners of revoked sandboxes."""
+        return (listener for added in self._added.values() for listener in added.kept)
 
     async def _close_listeners(self, name: str) -> None:
         if name in self._added:
@@ -215,6 +236,11 @@ class DynamicSandboxes:
     def _record(self, kind: str, **facts: str | int | None) -> None:
         self._engine.audit.event(kind, **facts, policy=self._engine.policy.digest)
         self._engine.audit.flush()
+
+
+def _close(listeners: list[Listener]) -> None:
+    while listeners:
+        listeners.pop().sock.close()
 
 
 def _own_address(listener: Listener) -> IPv4Address:

@@ -173,7 +173,7 @@ class ControlService:
     async def _reopen(self, sandbox: str) -> None:
         await self._listening.reopen(sandbox)
         if self._sandboxes is not None:
-            self._sandboxes.reopen(sandbox)
+            await self._sandboxes.reopen(sandbox)
 
     def _event(self, kind: str, /, **facts: str | int | None) -> None:
         self.engine.audit.event(kind, **facts)

@@ -139,7 +139,7 @@ class ProxyServer:
         kept = KeptRevocations(values.state_dir)
         service = ControlService(engine, parts.door, listening, process, sandboxes, kept)
         handover = None if sandboxes is None else self._handover(sandboxes)
-        scraped = self._scraped(parts, service)
+        scraped = self._scraped(parts, service, sandboxes)
         prepare_routes(engine.policy)
         settle_interpreter()
         try:
@@ -197,12 +197,14 @@ class ProxyServer:
         adoption = HandoverTarget(sandboxes, sandboxes.adopt, sandboxes.release)
         return HandoverServer(self._values.runtime_dir / HANDOVER_SOCKET, adoption)
 
-    def _scraped(self, parts: ProxyParts, service: ControlService) -> MetricsListener | None:
+    def _scraped(
+        self, parts: ProxyParts, service: ControlService, sandboxes: DynamicSandboxes | None
+    ) -> MetricsListener | None:
         """Return the listener for Prometheus, if the settings name one."""
         at = self._values.metrics_listen
         if at is None:
             return None
-        guard = metrics_guard(self._values, parts)
+        guard = metrics_guard(self._values, parts, sandboxes)
         return MetricsListener(at, guard, service.metrics_text, self._clock.monotonic)
 
     # What is said

@@ -18,6 +18,7 @@ from egress.audit.sink import Sink
 from egress.ca.constraints import Constraints
 from egress.ca.store import AuthorityStore
 from egress.proxy.clock import Clock
+from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
 from egress.proxy.control.metrics_guard import MetricsGuard, SandboxPlace, place_of, plain_address
 from egress.proxy.dns.listeners import DnsListeners
 from egress.proxy.ingress.configured_listeners import authentication_of
@@ -132,16 +133,24 @@ def password_of(path: Path | None) -> bytes:
     return read_password(path) if path is not None else b""
 
 
-def metrics_guard(values: Settings, parts: ProxyParts) -> MetricsGuard:
-    """The guard of the metrics listener. Raises `EgressError` for a token that cannot be used."""
+def metrics_guard(
+    values: Settings, parts: ProxyParts, sandboxes: DynamicSandboxes | None = None
+) -> MetricsGuard:
+    """The guard of the metrics listener. Raises `EgressError` for a token that cannot be used.
+
+    The `sandboxes` that were added are known also while they are revoked, and nobody serves their listeners.
+    """
     path = values.metrics_token_file
     token = read_password(path, "--metrics-token-file") if path is not None else b""
     # Those of the settings are sandboxes also while they are revoked, and have no listener.
     hosts = [at.host for at in (*values.listen, *values.dns)] + [str(at) for at in values.transparent]
     configured = [SandboxPlace(authentication_of(values), plain_address(host)) for host in hosts]
-    return MetricsGuard(
-        lambda: (*configured, *map(place_of, parts.door.listeners)), token, values.metrics_allow
-    )
+
+    def places() -> tuple[SandboxPlace, ...]:
+        revoked = () if sandboxes is None else sandboxes.kept_listeners()
+        return (*configured, *map(place_of, (*parts.door.listeners, *revoked)))
+
+    return MetricsGuard(places, token, values.metrics_allow)
 
 
 def _overrides(values: Settings) -> dict[str, list[str]]:

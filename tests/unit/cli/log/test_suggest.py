@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from egress.cli import rulefiles
 from egress.cli.main import cli
-from egress.errors import ContentError
+from egress.errors import ContentError, EgressError
 from tests.unit.review.drafting.sample import denied, exchange
 
 RULES = (
@@ -63,12 +64,12 @@ def test_a_canary_gets_no_yaml_whether_the_rules_allow_its_request_or_not(path: 
     assert "no suggestion: it carried a canary" in result.output
     assert "tried:" not in result.output
     assert "write" not in result.output
-    data = json.loads(run("c-1-1", "--json").output)
+    data = json.loads(run("c-1-1", "--json").stdout)
     assert (data["code"], data["steps"], data["outcome"]) == ("canary.seen", [], "")
 
 
 def test_as_json_for_programs() -> None:
-    data = json.loads(run("c-1-1", "--json").output)
+    data = json.loads(run("c-1-1", "--json").stdout)
     assert data["code"] == "rule.none"
     assert data["steps"][0]["yaml"] == ["      - { id: new, methods: [POST], paths: [/b] }"]
 
@@ -94,3 +95,46 @@ def test_a_line_is_found_where_no_index_can_be_had() -> None:
 def test_a_connection_is_answered_by_its_newest_request() -> None:
     put(Path("audit"), denied("rule.none", "POST", path="/b"), denied("rule.none", "PUT", path="/c"))
     assert "PUT https://api.example.com/c" in run("c-1").output
+
+
+def test_the_rules_of_the_run_are_taken_in_any_folder_and_others_are_remarked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command stands in the denial, and whoever reads it is seldom where the run began."""
+    digest = rulefiles.policy((tmp_path / "hosts.yaml",))[1].digest
+    start = {"event": "started", "run": "one", "files": str(tmp_path / "hosts.yaml")}
+    refused = {**denied("rule.none", "POST", path="/b"), "run": "one"}
+
+    def suggested(policy: str, files: str = "") -> Result:
+        began = {**start, "policy": policy, **({"files": files} if files else {})}
+        put(tmp_path / "audit", began, {**refused, "policy": policy})
+        return CliRunner().invoke(
+            cli, ["log", "suggest", "c-1-1", "--dir", str(tmp_path / "audit")], standalone_mode=False
+        )
+
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    found = suggested(digest)
+    assert f"write in {tmp_path}/hosts.yaml, before line 5" in found.stdout
+    assert found.stderr == ""
+    changed = suggested("0" * 64)
+    assert "is not what decided this request" in changed.stderr
+    (elsewhere / "hosts.yaml").write_text(RULES.replace("/a", "/c"), "utf-8")
+    others = suggested(digest, "gone.yaml")
+    assert "hosts.yaml is not what decided this request (gone.yaml)" in others.stderr
+    (elsewhere / "hosts.yaml").unlink()
+    missing = suggested(digest, "gone.yaml")
+    assert isinstance(missing.exception, EgressError)
+    assert missing.exception.hint == "name them with --rules: the request was decided by gone.yaml"
+
+
+def test_the_yaml_can_be_copied_as_it_stands() -> None:
+    """With the indent that it has in the file, and no more."""
+    lines = run("c-1-1").stdout.splitlines()
+    step = lines.index("  write in hosts.yaml, before line 5, under api.example.com, in `allow`:")
+    text = Path("hosts.yaml").read_text("utf-8").splitlines()
+    text[4:4] = [lines[step + 1]]
+    Path("hosts.yaml").write_text("\n".join(text) + "\n", "utf-8")
+    _, policy = rulefiles.policy((Path("hosts.yaml"),))
+    assert "api.example.com" in str(policy)
