@@ -345,9 +345,9 @@ async def in_tiny_frames(visit: UpstreamRequest) -> None:
 
 
 async def compressed(visit: UpstreamRequest) -> None:
-    """More, once it is decoded, than any turn has time for."""
+    """A few pieces, once it is decoded."""
     await visit.body()
-    packed = gzip.compress((os.urandom(4000) + bytes(1 << 20)) * 16, 1)
+    packed = gzip.compress((os.urandom(4000) + bytes(1 << 18)) * 4, 1)
     await visit.answer(packed, (("content-encoding", "gzip"),))
 
 
