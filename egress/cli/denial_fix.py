@@ -157,6 +157,9 @@ def _no_rule(asked: DeniedRequest) -> DenialFix:
         fields["encoded_slash"] = "data"
     if asked.head.websocket:
         fields["websocket"] = True
+    # The list is there already: a second `allow` in the entry would be a mistake.
+    if any(not rule.ref.place.via for rule in entry.allow):
+        return DenialFix(f"to allow only this, add to `allow` {_at(entry)}:", (f"- {flow(fields)}",))
     return _addition("to allow only this", entry, "allow:", f"  - {flow(fields)}")
 
 

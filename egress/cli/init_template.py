@@ -351,10 +351,11 @@ def _tests(found: DiscoveredSetup) -> Iterator[str]:
         yield "  - POST https://api.githubcopilot.com/chat/completions -> allow, inject copilot"
     if "huggingface" in found.tokens:
         yield "  - GET https://huggingface.co/api/whoami-v2 -> allow, inject huggingface"
-    indexes = (*found.python, *found.cargo, *found.go)
-    for host in dict.fromkeys(item.site.host for item in indexes if _fits(item, found)):
-        yield f"  - GET https://{host}/simple/ -> allow"
-        yield f"  - PUT https://{host}/simple/ -> deny"
+    paths = ((found.python, "simple/"), (found.cargo, "config.json"), (found.go, "example.com/a/@v/list"))
+    indexes = {item.site.host: path for sites, path in paths for item in sites if _fits(item, found)}
+    for host, path in indexes.items():
+        yield f"  - GET https://{host}/{path} -> allow"
+        yield f"  - PUT https://{host}/{path} -> deny"
     yield "  - GET https://somewhere-else.example.com/ -> deny host.unknown"
 
 

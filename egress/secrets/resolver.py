@@ -177,9 +177,10 @@ class SecretResolver:
         return found
 
     def variables(self, specs: Iterable[SecretSpec]) -> dict[str, bool]:
-        """Report for each variable of an `env:` secret whether it was set when this process started."""
+        """Report for each variable of an `env:` secret whether it had a value when this process started."""
         captured = self._sources.captured.values
-        return {name: name in captured for name in sorted(secret_variables(specs))}
+        found = {name: captured.get(name) for name in sorted(secret_variables(specs))}
+        return {name: value is not None and not value.is_empty for name, value in found.items()}
 
     # Searches ---------------------------------------------------------------------------------
 

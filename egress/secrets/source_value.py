@@ -41,6 +41,11 @@ class SourceValue:
         self.is_short = len(self._raw) < MIN_SECRET_BYTES
         """Too short to be told from innocent text, so it cannot be scrubbed."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing but whitespace."""
+        return not self._raw
+
     def secret_named(self, name: str) -> Secret:
         """Return the secret with this name and value, always the same object.
 

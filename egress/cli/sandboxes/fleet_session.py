@@ -255,7 +255,7 @@ def variables(
     wanted = [RequestedVariable(name, value) for name, value in preset.items()]
     made, lacking = _environment(about, [*wanted, *asked], environment.read_environment())
     for name in lacking:
-        say(f"{name} is not set for the proxy: requests that need its secret are denied")
+        say(f"{name} is not set for the proxy, or is empty: requests that need its secret are denied")
     return made
 
 

@@ -58,7 +58,7 @@ def test_what_is_to_be_added_allows_the_request(request_line: str, yaml: str) ->
         (
             "POST https://api.example.com/a/b?x=1",
             "api.example.com",
-            "allow:\n  - {id: new, methods: [POST], paths: [/a/b]}",
+            "- {id: new, methods: [POST], paths: [/a/b]}",
         ),
         ("GET https://docs.example.com:8443/", "docs.example.com", "ports: [443, 8443]"),
         ("GET http://docs.example.com:8080/", "docs.example.com", "http: [8080]"),
@@ -73,7 +73,7 @@ def test_what_is_to_be_written_under_an_entry_names_the_entry(request_line: str,
 @pytest.mark.parametrize("path", ["/a/b", "/a", "/", "/b%C3%BC/x", "/a:b/", "/x@y=z,w"])
 def test_a_rule_for_one_request_allows_no_other(path: str) -> None:
     found = advice(f"POST https://api.example.com{path}")
-    opened = policy(RULES.replace("      - {id: read", f"    {found.yaml[1]}\n      - {{id: read"))
+    opened = policy(RULES.replace("      - {id: read", f"      {found.yaml[0]}\n      - {{id: read"))
     assert decision_text(opened, f"POST https://api.example.com{path}") == "allow new, inject token"
     assert decision_text(opened, f"POST https://api.example.com{path}b") == "deny rule.none"
     assert decision_text(opened, f"PUT https://api.example.com{path}") == "deny rule.none"
@@ -92,7 +92,7 @@ def test_no_rule_is_proposed_that_would_allow_more_or_nothing(method: str, targe
 def test_an_escaped_slash_that_other_rules_take_is_taken_by_the_new_one_too() -> None:
     text = 'hosts:\n  a.example.com:\n    allow:\n      - {id: o, paths: ["/o/*"], encoded_slash: data}\n'
     found = advice("GET https://a.example.com/x%2Fy", policy(text))
-    opened = policy(f"{text}    {found.yaml[1]}\n")
+    opened = policy(f"{text}      {found.yaml[0]}\n")
     assert decision_text(opened, "GET https://a.example.com/x%2Fy") == "allow new"
 
 

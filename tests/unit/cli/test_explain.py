@@ -73,9 +73,8 @@ def test_a_denied_request_shows_why_and_what_would_allow_it(capsys: Captured) ->
         "entry api.example.com hosts.yaml:7:3",
         "passed over *.example.com less specific; only its denies apply",
     ]
-    assert lines[-3:] == [
-        "hint: to allow only this, add under api.example.com (hosts.yaml:7:3):",
-        "allow:",
+    assert lines[-2:] == [
+        "hint: to allow only this, add to `allow` under api.example.com (hosts.yaml:7:3):",
         "- {id: new, methods: [POST], paths: [/b]}",
     ]
 

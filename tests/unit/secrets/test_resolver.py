@@ -755,9 +755,10 @@ async def test_what_cannot_be_had_is_told_with_its_cause_and_its_cure(
 
 
 async def test_the_variables_that_it_was_started_with_are_told_by_name(clock: HandClock) -> None:
-    of = resolver(clock, captured({"TOKEN": TOKEN, "UNNAMED": OTHER}))
-    specs = [spec("b", "env", "TOKEN"), spec("a", "env", "OTHER"), spec("c", "file", "/x")]
-    assert of.variables(specs) == {"OTHER": False, "TOKEN": True}
+    of = resolver(clock, captured({"TOKEN": TOKEN, "UNNAMED": OTHER, "EMPTY": b" ", "SHORT": b"a"}))
+    names = {"b": "TOKEN", "a": "OTHER", "d": "EMPTY", "e": "SHORT"}
+    specs = [*(spec(name, "env", variable) for name, variable in names.items()), spec("c", "file", "/x")]
+    assert of.variables(specs) == {"EMPTY": False, "OTHER": False, "SHORT": True, "TOKEN": True}
 
 
 async def test_tells_how_old_values_are_and_of_none_that_are_not_held(
