@@ -351,6 +351,7 @@ def _tests(found: DiscoveredSetup) -> Iterator[str]:
         yield "  - POST https://api.githubcopilot.com/chat/completions -> allow, inject copilot"
     if "huggingface" in found.tokens:
         yield "  - GET https://huggingface.co/api/whoami-v2 -> allow, inject huggingface"
+    # A path for each kind of index: what one of them serves, and a method that none of them needs.
     paths = ((found.python, "simple/"), (found.cargo, "config.json"), (found.go, "example.com/a/@v/list"))
     indexes = {item.site.host: path for sites, path in paths for item in sites if _fits(item, found)}
     for host, path in indexes.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,12 @@ from egress.unix.http_connection import ASK_ERRORS, JsonAnswer, ask_json
 from egress.unix.stream_socket import connect, listen
 
 
+def is_whole(asked: bytearray) -> bool:
+    head, mark, body = bytes(asked).partition(b"\r\n\r\n")
+    found = re.search(rb"Content-Length: (\d+)", head, re.IGNORECASE)
+    return bool(mark) and len(body) >= (int(found[1]) if found else 0)
+
+
 @contextmanager
 def answering(path: Path, data: bytes) -> Iterator[bytearray]:
     """What was asked at a socket where these bytes are the answer."""
@@ -22,7 +29,9 @@ def answering(path: Path, data: bytes) -> Iterator[bytearray]:
 
         def answer() -> None:
             with listener.accept()[0] as sock:
-                asked.extend(sock.recv(65536))
+                # Whoever answers before the end of the question may be gone before it is sent.
+                while not is_whole(asked) and (piece := sock.recv(65536)):
+                    asked.extend(piece)
                 sock.sendall(data)
 
         thread = threading.Thread(target=answer)

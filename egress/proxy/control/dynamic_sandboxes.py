@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, ip_address
 from typing import Final
@@ -26,7 +27,7 @@ from egress.ca.issue import DAY_SECONDS
 from egress.credentials.placeholder import MIN_KEY_BYTES
 from egress.errors import UsageError
 from egress.proxy.dns.listeners import DnsListeners
-from egress.proxy.ingress.listener import Listener
+from egress.proxy.ingress.listener import LISTEN_BACKLOG, Listener
 from egress.proxy.ingress.server import IngressServer
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.proxy.setting_values import PLAIN_NAME, is_plain_name
@@ -184,6 +185,8 @@ class DynamicSandboxes:
             raise UsageError("The sandbox has been revoked.", "Restore it with `egress kill --undo`.")
         if len(added.listeners) >= MAX_LISTENERS:
             raise UsageError(f"The sandbox has {MAX_LISTENERS} listeners already.", "Close them first.")
+        # Its owner may hand over what another proxy has shut.
+        _listen_again(listener)
         if listener.kind in ("dns-udp", "dns-tcp"):
             await self._names.open(listener, _own_address(listener))
         else:
@@ -206,6 +209,10 @@ class DynamicSandboxes:
             added.is_shut = True
             # The owner of the sandbox is not told, and would not hand them over again after `reopen`.
             added.kept += [replace(each, sock=each.sock.dup()) for each in added.listeners]
+            for each in added.kept:
+                # Nobody can connect meanwhile, although the owner has the socket too.
+                with suppress(OSError):
+                    each.sock.shutdown(socket.SHUT_RD)
             with self._until_closed(name):
                 await self._close_listeners(name)
 
@@ -236,6 +243,22 @@ class DynamicSandboxes:
     def _record(self, kind: str, **facts: str | int | None) -> None:
         self._engine.audit.event(kind, **facts, policy=self._engine.policy.digest)
         self._engine.audit.flush()
+
+
+def _listen_again(listener: Listener) -> None:
+    """Undo the shutdown of a listening socket, at the same port. Raises `UsageError` if that is taken."""
+    if listener.kind == "dns-udp":
+        return
+    at = listener.sock.getsockname()
+    # A port that the kernel chose was given up.
+    with suppress(OSError):
+        listener.sock.bind(at)
+    try:
+        listener.sock.listen(LISTEN_BACKLOG)
+    except OSError:
+        raise UsageError("The port of a listener is taken.", "Hand over another one.") from None
+    if listener.sock.getsockname() != at:
+        raise UsageError("The port of a listener is taken.", "Hand over another one.")
 
 
 def _close(listeners: list[Listener]) -> None:

@@ -63,5 +63,5 @@ def test_the_replays_are_those_that_are_printed(file: str, status: int, text: st
 def test_the_suggestion_is_the_one_that_is_printed() -> None:
     result = CliRunner().invoke(cli, ["log", "suggest", "c-1-9", "--dir", "audit"], standalone_mode=False)
     assert result.return_value == 0
-    printed = re.sub(r" +\n", "\n", result.output)
+    printed = re.sub(r" +\n", "\n", result.stdout)
     assert printed == block("text", containing="tried:").text

@@ -123,13 +123,15 @@ def _follow(said: Iterable[Mapping[str, object]], progress: BuildProgress) -> li
     stages: list[str] = []
     image = ""
     pulling: set[str] = set()
+    failure: BuildFailedError | None = None
+    # Read to its end also after a failure: a response that is given up keeps its connection open.
     for each in said:
-        if "error" in each:
+        if "error" in each and failure is None:
             cause = strip_control_characters(str(each["error"]))
             text = " | ".join([*lines[-_MAX_ERROR_LINES:], cause])
             has_base = not lines or not _BASE_STEP.match(lines[-1])
             hint = _FAILED_HINT if has_base else _NO_BASE_HINT
-            raise BuildFailedError(
+            failure = BuildFailedError(
                 f"cannot build the image: {text}", hint, f"cannot build the image: {cause}"
             )
         for line in str(each.get("stream", "")).splitlines():
@@ -145,6 +147,8 @@ def _follow(said: Iterable[Mapping[str, object]], progress: BuildProgress) -> li
         if stage and stage not in pulling:
             pulling.add(stage)
             progress.output(stage)
+    if failure is not None:
+        raise failure
     return stages
 
 
