@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.sandbox.memory import held, named
+from bench.sandbox.waking import woken
 from egress.runtime.docker import labels
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.process import run_to_end
@@ -46,7 +47,13 @@ def rows() -> list[Row]:
     with ExitStack() as parts:
         folder = parts.enter_context(tempfile.TemporaryDirectory(prefix="egress-bench-"))
         house = parts.enter_context(DockerLab(Path(folder), image, ready=1))
-        return [*_times(house, image), *_commands(house, engine), *_memory(house), *_leftovers(house, engine)]
+        return [
+            *_times(house, image),
+            *_wakes(house, image),
+            *_commands(house, engine),
+            *_memory(house),
+            *_leftovers(house, engine),
+        ]
 
 
 def _times(house: DockerLab, image: str) -> list[Row]:
@@ -76,6 +83,31 @@ def _times(house: DockerLab, image: str) -> list[Row]:
         ("one from the warm pool, until it takes commands", min(pooled) * 1000, "ms", None),
         ("  of a docker run", min(pooled) / best, "x", 0.25),
         ("  with its first command", (min(pooled) + min(pooled_first)) / best, "x", None),
+    ]
+
+
+def _wakes(house: DockerLab, image: str) -> list[Row]:
+    """Against `docker start` of a container of the same image, which waits as a sandbox does."""
+    name, starts = "egress-bench-start", list[float]()
+    words = ("--name", name, "--init", image, "sleep", "3600")
+    subprocess.run(["docker", "create", *words], check=True, capture_output=True)
+
+    def start() -> None:
+        starts.append(
+            _timed(lambda: subprocess.run(["docker", "start", name], check=True, capture_output=True))
+        )
+        subprocess.run(["docker", "stop", "--time", "0", name], check=True, capture_output=True)
+
+    try:
+        alone, whole = woken(house.runtime, house.spec("bench"), house.served.runtime, ROUNDS, start)
+    finally:
+        subprocess.run(["docker", "rm", "--force", name], check=True, capture_output=True)
+    best = min(starts)
+    return [
+        ("docker start of a stopped container", best * 1000, "ms", None),
+        ("a sandbox, woken from sleep", min(alone) * 1000, "ms", None),
+        ("  of a docker start", min(alone) / best, "x", 1.2),
+        ("  with its first command", min(whole) / best, "x", None),
     ]
 
 

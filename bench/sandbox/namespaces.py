@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.sandbox.memory import held, named
+from bench.sandbox.waking import woken
 from egress.runtime.errors import UnsupportedError
 from egress.runtime.namespace import kernel_support, reaper
 from egress.runtime.proxy_client import ControlProxyClient
@@ -40,7 +41,13 @@ def rows() -> list[Row]:
         print(f"  namespaces: {error.message}; {error.hint}", file=sys.stderr)
         return []
     with tempfile.TemporaryDirectory(prefix="egress-bench-") as folder, NamespaceLab(Path(folder)) as house:
-        return [*_times(house), *_commands(house), *_memory(house), *_leftovers(house)]
+        return [
+            *_times(house),
+            *_wakes(house),
+            *_commands(house),
+            *_memory(house),
+            *_leftovers(house),
+        ]
 
 
 def _times(house: NamespaceLab) -> list[Row]:
@@ -57,6 +64,16 @@ def _times(house: NamespaceLab) -> list[Row]:
         ("unshare of the same namespaces, to its end", min(plain) * 1000, "ms", None),
         ("a sandbox of namespaces, until it takes commands", min(ready) * 1000, "ms", None),
         ("  with its first command", min(whole) * 1000, "ms", 300),
+        ("  the same, p50", sorted(whole)[ROUNDS // 2] * 1000, "ms", None),
+    ]
+
+
+def _wakes(house: NamespaceLab) -> list[Row]:
+    """With the question to the proxy whether access is revoked, which each wake asks."""
+    alone, whole = woken(house.runtime, house.spec("bench"), house.served.runtime, ROUNDS)
+    return [
+        ("a sandbox of namespaces, woken from sleep", min(alone) * 1000, "ms", None),
+        ("  by its first command, until that has ended", min(whole) * 1000, "ms", 300),
         ("  the same, p50", sorted(whole)[ROUNDS // 2] * 1000, "ms", None),
     ]
 

@@ -32,6 +32,8 @@ COMMANDS = {
     "exec": ("egress.cli.sandboxes.exec:execute", "Run a command in an existing sandbox."),
     "cp": ("egress.cli.sandboxes.cp:cp", "Copy files into a sandbox, or out of it."),
     "logs": ("egress.cli.sandboxes.logs:logs", "Show a sandbox's requests."),
+    "sleep": ("egress.cli.sandboxes.sleep:sleep", "Stop sandboxes until their next use."),
+    "wake": ("egress.cli.sandboxes.sleep:wake", "Start sandboxes that are asleep."),
     "rm": ("egress.cli.sandboxes.rm:rm", "Remove sandboxes."),
     "image": ("egress.cli.sandboxes.image:image", "Build images; write compose and Kubernetes files."),
     "trust": ("egress.cli.trust:trust", "Trust a rule file after reading it."),

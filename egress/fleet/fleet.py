@@ -19,12 +19,24 @@ from typing import BinaryIO, Final, Protocol
 from egress.errors import EgressError
 from egress.fleet.errors import FleetUnavailableError, SandboxDiffersError
 from egress.fleet.event_fanout import EventFanout, EventSubscription
-from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime, differences, lifetime_differences
+from egress.fleet.lifetime import (
+    NO_TIME_LIMIT,
+    SandboxLifetime,
+    check_on_idle,
+    differences,
+    lifetime_differences,
+)
 from egress.fleet.member import FleetMember
 from egress.fleet.preview import Previews
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus
+from egress.fleet.sleeping import SandboxSleep, refuse_asleep, slept_port_error, visible_info
 from egress.logger import EventLogger
-from egress.runtime.errors import SandboxExistsError, SandboxNotFoundError, SandboxStateError
+from egress.runtime.errors import (
+    PortClosedError,
+    SandboxExistsError,
+    SandboxNotFoundError,
+    SandboxStateError,
+)
 from egress.runtime.protocol import NO_OUTPUT, Output, Runtime, RuntimeProcess
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Values
 
@@ -64,15 +76,15 @@ def _allow_all_mounts(_: Spec) -> None:
     """Default check: allow all mounts."""
 
 
-def _no_offenders() -> Collection[str]:
-    """Default: no sandbox has sent a canary."""
+def _no_names() -> Collection[str]:
+    """Default: no sandbox has sent a canary, and none is revoked."""
     return ()
 
 
 class Fleet:
     """`SandboxFleet` in this process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each parameter is a hook of the fleet
         self,
         runtime: Runtime,
         *,
@@ -80,7 +92,8 @@ class Fleet:
         check: Callable[[], None] = _no_check,
         variables: VariablePolicy | None = None,
         check_mounts: Callable[[Spec], None] = _allow_all_mounts,
-        canary_offenders: Callable[[], Collection[str]] = _no_offenders,
+        canary_offenders: Callable[[], Collection[str]] = _no_names,
+        revoked: Callable[[], Collection[str]] = _no_names,
         clock: Callable[[], float] = time.monotonic,
         tick: float | None = TICK_INTERVAL,
     ) -> None:
@@ -88,8 +101,8 @@ class Fleet:
 
         `check` raises while no sandbox can be served. `variables` judges those of sandboxes and of commands.
         `check_mounts` raises for mounts that would show a sandbox what it must not see. `canary_offenders`
-        names the sandboxes that sent a canary whose rule stops them. Without `tick` no thread runs: the
-        caller calls `remove_expired` and `stop_offenders`.
+        names the sandboxes that sent a canary whose rule stops them, `revoked` those without access. Without
+        `tick` no thread runs: the caller calls `remove_expired`, `stop_offenders` and `sleep_idle`.
         """
         self.about = about
         self._runtime = runtime
@@ -106,6 +119,7 @@ class Fleet:
         self._changed = threading.Condition()
         self._is_closed = False
         self._fanout = EventFanout(runtime.events)
+        self._sleep = SandboxSleep(runtime, self._members, self._changed, self._exclusive, check, revoked)
         self._previews = Previews(self.dial, self.touch)
         self._closing = threading.Event()
         self._reaper = threading.Thread(
@@ -120,6 +134,7 @@ class Fleet:
         self._check()
         self._variables.check(spec.env)
         self._check_mounts(spec)
+        check_on_idle(spec, terms)
         # Every check comes before the runtime is touched: a refused sandbox leaves nothing behind.
         with self._exclusive(spec.name):
             found = self._find_existing(spec, terms)
@@ -135,20 +150,30 @@ class Fleet:
     def start(self, name: str) -> Info:
         self._check()
         self._refuse_offender(name)
-        with self._in_use(name):
+        with self._awake(name):
             return self._runtime.start(name)
 
     def pause(self, name: str) -> None:
-        with self._in_use(name):
+        with self._in_use(name) as member:
+            refuse_asleep(name, member)
             self._runtime.pause(name)
 
     def resume(self, name: str) -> None:
-        with self._in_use(name):
+        with self._in_use(name) as member:
+            refuse_asleep(name, member)
             self._runtime.resume(name)
 
     def stop(self, name: str) -> None:
-        with self._in_use(name):
+        with self._in_use(name) as member:
+            self._sleep.end(name, member)
             self._runtime.stop(name)
+
+    def sleep(self, name: str) -> None:
+        self._sleep.sleep(name)
+
+    def wake(self, name: str) -> None:
+        with self._awake(name):
+            self._runtime.info(name)
 
     def remove(self, name: str) -> None:
         with self._exclusive(name):
@@ -199,7 +224,7 @@ class Fleet:
 
     def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> RuntimeProcess:
         self._variables.check(command.env)
-        with self._in_use(name) as member:
+        with self._awake(name) as member:
             process = self._runtime.spawn(name, command, output)
             if member is not None:
                 with self._changed:
@@ -208,22 +233,27 @@ class Fleet:
 
     def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
         self._variables.check(command.env)
-        with self._in_use(name):
+        with self._awake(name):
             return self._runtime.exec(name, command, output)
 
     def put(self, name: str, path: str, archive: BinaryIO) -> None:
-        with self._in_use(name):
+        with self._awake(name):
             self._runtime.put(name, path, archive)
 
     @contextmanager
     def get(self, name: str, path: str) -> Iterator[BinaryIO]:
-        with self._in_use(name), self._runtime.get(name, path) as archive:
+        with self._awake(name), self._runtime.get(name, path) as archive:
             yield archive
 
     def dial(self, name: str, port: int) -> socket.socket:
         """Connect to a port in the sandbox. Only the dialling counts as use, not the later traffic."""
-        with self._in_use(name):
-            return self._runtime.dial(name, port)
+        with self._awake(name) as member:
+            try:
+                return self._runtime.dial(name, port)
+            except PortClosedError:
+                if member is None or not member.has_slept:
+                    raise
+                raise slept_port_error(name, port) from None
 
     # Previews
 
@@ -241,12 +271,12 @@ class Fleet:
     # State
 
     def info(self, name: str) -> Info:
-        return self._runtime.info(name)
+        return self._shown(self._runtime.info(name))
 
     def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
         with self._changed:
             leaving = {name for name, member in self._members.items() if member.is_leaving}
-        return tuple(each for each in self._runtime.list(labels) if each.name not in leaving)
+        return tuple(self._shown(each) for each in self._runtime.list(labels) if each.name not in leaving)
 
     def events(self) -> AbstractContextManager[Iterator[Event]]:
         return self._events()
@@ -256,7 +286,7 @@ class Fleet:
         return self._fanout.subscribe()
 
     def status(self, name: str) -> SandboxStatus:
-        info = self._runtime.info(name)
+        info = self.info(name)
         now = self._clock()
         with self._changed:
             member = self._members.get(name)
@@ -267,6 +297,10 @@ class Fleet:
     def touch(self, name: str) -> None:
         with self._in_use(name):
             """Entering the context is all: it records the use."""
+
+    def _shown(self, info: Info) -> Info:
+        with self._changed:
+            return visible_info(info, self._members.get(info.name))
 
     @contextmanager
     def _events(self) -> Iterator[Iterator[Event]]:
@@ -283,6 +317,11 @@ class Fleet:
         while not self._closing.wait(tick):
             self.remove_expired()
             self.stop_offenders()
+            self.sleep_idle()
+
+    def sleep_idle(self) -> tuple[str, ...]:
+        """Put sandboxes to sleep that are idle and shall sleep, and return their names."""
+        return self._sleep.sleep_idle(self._clock)
 
     def stop_offenders(self) -> None:
         """Stop sandboxes that sent a canary whose rule stops them. Their files stay, as evidence."""
@@ -306,6 +345,10 @@ class Fleet:
                     # Recorded before the stop, so that no other thread starts the sandbox in between.
                     self._stopped_offenders.add(name)
                     self._runtime.stop(name)
+                    with self._changed:
+                        if member := self._members.get(name):
+                            # One that slept is stopped from here on: no use wakes it.
+                            member.sleep = "awake"
                     _log.warning("sandbox.stopped", sandbox=name, reason="it sent a canary")
         except EgressError as error:
             # Forgotten again, so that the next tick retries.
@@ -393,6 +436,15 @@ class Fleet:
                     member.under_way -= 1
                     member.used = self._clock()
 
+    @contextmanager
+    def _awake(self, name: str) -> Iterator[FleetMember | None]:
+        """Count a call as use of the sandbox, and wake it if it is asleep."""
+        with self._in_use(name) as member:
+            # After the use was counted: a sandbox in use does not fall asleep by itself.
+            if member is not None:
+                self._sleep.wake(name, member)
+            yield member
+
     def _find_existing(self, spec: Spec, terms: SandboxLifetime) -> Info | None:
         """The existing sandbox of this name, if its settings are equal. Raises `SandboxDiffersError`."""
         with self._changed:
@@ -404,7 +456,7 @@ class Fleet:
             return None
         _refuse_different(member, spec, terms)
         with self._in_use(spec.name):
-            return self._runtime.info(spec.name)
+            return self.info(spec.name)
 
     def _refuse_offender(self, name: str) -> None:
         if name in self._stopped_offenders and name in self._canary_offenders():

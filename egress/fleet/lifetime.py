@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Final
+from typing import Final, Literal
 
-from egress.runtime.argument_types import check_number
+from egress.runtime.argument_types import check_number, check_text
 from egress.runtime.errors import SpecError
 from egress.runtime.spec import Spec
 
 _MAX_SECONDS: Final = 10.0**9
 _MAX_OWNER_LENGTH: Final = 200
+
+OnIdle = Literal["delete", "sleep"]
+ON_IDLE: Final[tuple[OnIdle, ...]] = ("delete", "sleep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +23,9 @@ class SandboxLifetime:
     timeout: float | None = None
     """Seconds from its creation until it is removed."""
     idle_timeout: float | None = None
-    """Seconds without a command, a copied file or a preview request until it is removed."""
+    """Seconds without a command, a copied file or a preview request until `on_idle` happens."""
+    on_idle: OnIdle = "delete"
+    """`sleep` keeps its files: it is stopped, and the next use starts it."""
     owner: str = ""
     """Who created the sandbox. Another owner cannot get it by its name."""
 
@@ -32,6 +37,11 @@ class SandboxLifetime:
             check_number(name, value)
             if not 0 < value <= _MAX_SECONDS:
                 raise SpecError(f"{name} is out of range", "give a number of seconds above 0")
+        check_text("on_idle", self.on_idle)
+        if self.on_idle not in ON_IDLE:
+            raise SpecError("on_idle is not delete or sleep", "use one of the two")
+        if self.on_idle == "sleep" and self.idle_timeout is None:
+            raise SpecError("on_idle is sleep, without an idle_timeout", "give idle_timeout as well")
         if not self.owner.isprintable() or len(self.owner) > _MAX_OWNER_LENGTH:
             raise SpecError(
                 "owner is not a short text", f"use at most {_MAX_OWNER_LENGTH} printable characters"
@@ -39,6 +49,15 @@ class SandboxLifetime:
 
 
 NO_TIME_LIMIT: Final = SandboxLifetime()
+
+
+def check_on_idle(spec: Spec, terms: SandboxLifetime) -> None:
+    """Refuse to let a sandbox sleep that would lose its files. Raises `SpecError`."""
+    if terms.on_idle == "sleep" and spec.limits.disk_mib is not None:
+        raise SpecError(
+            "on_idle is sleep, and its limited disk lies in memory: sleep would lose its files",
+            "omit the limit of its disk, or let it be deleted",
+        )
 
 
 def differences(one: Spec, other: Spec) -> tuple[str, ...]:

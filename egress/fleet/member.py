@@ -15,6 +15,8 @@ from egress.runtime.protocol import RuntimeProcess
 from egress.runtime.spec import Spec
 
 LeaveReason = Literal["timeout", "idle"]
+SleepState = Literal["awake", "falling", "asleep"]
+"""`falling` lasts from the decision to stop a sandbox until it is stopped."""
 
 
 @dataclass(slots=True)
@@ -31,6 +33,11 @@ class FleetMember:
     running: list[RuntimeProcess] = field(default_factory=list)
     """Commands that had not ended at the last look."""
     is_leaving: bool = False
+    sleep: SleepState = "awake"
+    """`awake` means only that no use has to wake it: it may be stopped or paused."""
+    has_slept: bool = False
+    unfit_since: float | None = None
+    """The last use before it was found idle and not running, so that each tick need not look again."""
 
     def drop_ended(self, now: float) -> None:
         """Count calls and commands under way as use, and forget commands that ended."""
@@ -55,8 +62,17 @@ class FleetMember:
         self.drop_ended(now)
         if self.left(now) == 0:
             return "timeout"
+        return "idle" if self.terms.on_idle == "delete" and self._is_idle(now) else None
+
+    def may_sleep(self, now: float) -> bool:
+        """Return whether the sandbox has been idle long enough to be put to sleep."""
+        if self.terms.on_idle != "sleep" or self.is_leaving or self.sleep != "awake":
+            return False
+        return self._is_idle(now) and self.unfit_since != self.used
+
+    def _is_idle(self, now: float) -> bool:
         limit = self.terms.idle_timeout
-        return "idle" if limit is not None and self.idle(now) >= limit else None
+        return limit is not None and self.idle(now) >= limit
 
 
 def _is_running(process: RuntimeProcess) -> bool:

@@ -168,6 +168,7 @@ def open_embedded(
             variables=environment_policy,
             check_mounts=mount_policy.check,
             canary_offenders=proxy_client.canary_offenders,
+            revoked=proxy_client.revoked_sandboxes,
         )
         parts.callback(fleet.close)
         yield fleet

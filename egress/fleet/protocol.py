@@ -81,6 +81,12 @@ class SandboxFleet(Runtime, Protocol):
     def discard(self, name: str) -> None:
         """Remove a sandbox, and do not wait for it: from now on it is as good as gone."""
 
+    def sleep(self, name: str) -> None:
+        """Stop a running sandbox until its next use. Its files stay, its processes end."""
+
+    def wake(self, name: str) -> None:
+        """Start a sandbox that is asleep. Does nothing for any other."""
+
     def touch(self, name: str) -> None:
         """Record a use of the sandbox."""
 

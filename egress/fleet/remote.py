@@ -97,6 +97,12 @@ class RemoteRuntime:
     def stop(self, name: str) -> None:
         self._call("stop", name=name)
 
+    def sleep(self, name: str) -> None:
+        self._call("sleep", name=name)
+
+    def wake(self, name: str) -> None:
+        self._call("wake", name=name)
+
     def remove(self, name: str) -> None:
         self._call("remove", name=name)
 

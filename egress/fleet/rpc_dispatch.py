@@ -51,6 +51,8 @@ class RpcDispatcher:
             "start": lambda fields: rpc_codec.write(fleet.start(fields.text("name"))),
             "pause": _single_sandbox_call(fleet.pause),
             "resume": _single_sandbox_call(fleet.resume),
+            "sleep": _single_sandbox_call(fleet.sleep),
+            "wake": _single_sandbox_call(fleet.wake),
             "stop": _single_sandbox_call(fleet.stop),
             "remove": _single_sandbox_call(fleet.remove),
             "discard": _single_sandbox_call(fleet.discard),

@@ -24,7 +24,7 @@ from typing import Final
 
 from egress.fleet.errors import FleetProtocolError
 
-RPC_VERSION: Final = 2
+RPC_VERSION: Final = 3
 MAX_PIECE_BYTES: Final = 64 * 1024
 """The maximum payload of a stream frame."""
 MAX_HEAD_BYTES: Final = 4 * 1024 * 1024

@@ -161,6 +161,18 @@ class ControlProxyClient:
             else frozenset()
         )
 
+    def revoked_sandboxes(self) -> frozenset[str]:
+        """The sandboxes whose access is revoked. Raises `GatewayError`, also for an answer without them."""
+        _, answer = self._ask("GET", "/status", {})
+        killed = answer.get("killed")
+        found = killed.get("sandbox") if isinstance(killed, dict) else None
+        if not isinstance(found, list):
+            raise GatewayRefusedError(
+                "the proxy does not say which sandboxes are revoked",
+                "run proxy and runtime in the same version of egress",
+            )
+        return frozenset(map(str, found))
+
     def open_liveness(self) -> LivenessConnection:
         self._wait_for_start()
         return _LivenessSocket(_connect(self._handover, timeout=None))

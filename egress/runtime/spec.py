@@ -40,7 +40,8 @@ MIB: Final = 1024 * 1024
 MAX_READY: Final = 64
 """The most sandboxes kept ready, of all kinds together."""
 
-State = Literal["created", "running", "paused", "stopped"]
+State = Literal["created", "running", "paused", "stopped", "asleep"]
+"""`asleep` is a state of fleets: stopped, and started again by the next use. No runtime returns it."""
 Values = Mapping[str, str]
 NO_VALUES: Final[Values] = MappingProxyType({})
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Self
 
+from egress.fleet.lifetime import OnIdle
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import NO_VALUES, Info, Values
 from egress.sandbox.async_bridge import (
@@ -197,6 +198,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
         env: Variables | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the lifetime of the sandbox
         idle_timeout: float | None = None,
+        on_idle: OnIdle = "delete",
         memory: Size | None = None,
         cpus: float | None = None,
         pids: int | None = None,
@@ -215,6 +217,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
             env=env,
             timeout=timeout,
             idle_timeout=idle_timeout,
+            on_idle=on_idle,
             memory=memory,
             cpus=cpus,
             pids=pids,
@@ -265,6 +268,8 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
     # Each method is listed: type checkers and readers see the whole interface here.
     stop = awaited(Sandbox.stop)
     start = awaited(Sandbox.start)
+    sleep = awaited(Sandbox.sleep)
+    wake = awaited(Sandbox.wake)
     delete = awaited(Sandbox.delete)
     pause = awaited(Sandbox.pause)
     resume = awaited(Sandbox.resume)

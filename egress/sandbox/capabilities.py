@@ -1,4 +1,4 @@
-"""Features beyond a `Runtime`: lifetimes and previews, which need a fleet, and the default image.
+"""Features beyond a `Runtime`: lifetimes, sleep and previews, which need a fleet, and the default image.
 
 A feature that a runtime lacks raises an error with the cure; it is never skipped silently.
 """
@@ -28,6 +28,10 @@ class FleetRuntime(Protocol):
 
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info: ...
 
+    def sleep(self, name: str) -> None: ...
+
+    def wake(self, name: str) -> None: ...
+
     def expose(self, name: str, port: int) -> str: ...
 
     def unexpose(self, name: str, port: int) -> None: ...
@@ -42,11 +46,11 @@ def create_sandbox(runtime: Runtime, spec: Spec, terms: SandboxLifetime) -> Info
     return runtime.create(spec)
 
 
-def require_previews(runtime: Runtime) -> FleetRuntime:
-    """Return the fleet that exposes ports. Raises `UnsupportedError` for a runtime alone."""
+def require_fleet(runtime: Runtime, what: str) -> FleetRuntime:
+    """Return the runtime as a fleet. Raises `UnsupportedError` for a runtime alone: it cannot do `what`."""
     if isinstance(runtime, FleetRuntime):
         return runtime
-    raise _no_fleet_error("expose ports")
+    raise _no_fleet_error(what)
 
 
 def choose_image(runtime: Runtime, image: str | None) -> str:

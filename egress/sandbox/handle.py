@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
-from egress.fleet.lifetime import SandboxLifetime
+from egress.fleet.lifetime import OnIdle, SandboxLifetime
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import NO_VALUES, ExecResult, Info, Spec, State, Values, check_name
 from egress.sandbox import capabilities, options, unpacking
@@ -75,6 +75,7 @@ class Sandbox:
         env: Variables | None = None,
         timeout: float | None = None,
         idle_timeout: float | None = None,
+        on_idle: OnIdle = "delete",
         memory: Size | None = None,
         cpus: float | None = None,
         pids: int | None = None,
@@ -92,7 +93,8 @@ class Sandbox:
             profile: the profile of the rules for it.
             env: variables for its commands; a value of None copies the caller's own variable.
             timeout: seconds until it is removed.
-            idle_timeout: seconds without use until it is removed.
+            idle_timeout: seconds without use until `on_idle` happens.
+            on_idle: "delete" removes it, "sleep" stops it until its next use; its files stay.
             memory: memory limit in MiB, or a string such as "2g".
             cpus: CPU limit; fractions are allowed.
             pids: limit of processes.
@@ -127,7 +129,8 @@ class Sandbox:
             labels=labels,
         )
         # Started here: a created sandbox accepts no commands yet.
-        capabilities.create_sandbox(home, spec, SandboxLifetime(timeout=timeout, idle_timeout=idle_timeout))
+        terms = SandboxLifetime(timeout=timeout, idle_timeout=idle_timeout, on_idle=on_idle)
+        capabilities.create_sandbox(home, spec, terms)
         home.start(called)
         return cls(home, called)
 
@@ -202,6 +205,23 @@ class Sandbox:
         """
         self._place.runtime.start(self.name)
 
+    def sleep(self) -> None:
+        """Stop it until its next use, which starts it again. Its files stay, its processes end.
+
+        Raises `SandboxStateError` if it does not run, or has a limited `size`, and `UnsupportedError` for a
+        runtime alone.
+
+        >>> sandbox.sleep()  # doctest: +SKIP
+        """
+        capabilities.require_fleet(self._place.runtime, "put sandboxes to sleep").sleep(self.name)
+
+    def wake(self) -> None:
+        """Start it if it is asleep. Every use does that too: this only does it earlier.
+
+        >>> sandbox.wake()  # doctest: +SKIP
+        """
+        capabilities.require_fleet(self._place.runtime, "wake sandboxes").wake(self.name)
+
     def delete(self) -> None:
         """Remove it with its files. Does nothing if it does not exist.
 
@@ -232,7 +252,7 @@ class Sandbox:
         return self._place.runtime.info(self.name)
 
     def status(self) -> State:
-        """Return its state: created, running, paused or stopped. Raises `SandboxNotFoundError`.
+        """Return its state: created, running, paused, stopped or asleep. Raises `SandboxNotFoundError`.
 
         >>> sandbox.status()  # doctest: +SKIP
         'running'
@@ -332,14 +352,14 @@ class Sandbox:
         >>> sandbox.expose(8000)  # doctest: +SKIP
         'http://8000-builder-k3f7q2mxta.localhost:41233/?token=…'
         """
-        return capabilities.require_previews(self._place.runtime).expose(self.name, port)
+        return capabilities.require_fleet(self._place.runtime, "expose ports").expose(self.name, port)
 
     def unexpose(self, port: int) -> None:
         """Withdraw a port. Does nothing if it is not exposed.
 
         >>> sandbox.unexpose(8000)  # doctest: +SKIP
         """
-        capabilities.require_previews(self._place.runtime).unexpose(self.name, port)
+        capabilities.require_fleet(self._place.runtime, "expose ports").unexpose(self.name, port)
 
     def wait_for_port(self, port: int, timeout: float | None = None) -> None:
         """Wait until a program in it listens on a TCP port. Raises `SandboxTimeoutError`.

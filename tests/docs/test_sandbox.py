@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from egress.fleet import Fleet
 from egress.lazy_names import homes
 from egress.runtime.fake import FakeRuntime
 from egress.sandbox.default_fleet import DEFAULT_FLEET
@@ -24,16 +25,16 @@ EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]
 
 
 @pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalRuntime]:
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
     """What sandboxes are made in where no other runtime is named."""
-    runtime = LocalRuntime(tmp_path)
+    runtime = Fleet(LocalRuntime(tmp_path), tick=None)
     monkeypatch.setattr(DEFAULT_FLEET, "_runtime", runtime)
     monkeypatch.setattr("egress.sandbox.capabilities.choose_image", lambda *_: "any")
     yield runtime
     runtime.close()
 
 
-def test_every_example_runs(runtime: LocalRuntime) -> None:
+def test_every_example_runs(runtime: Fleet) -> None:
     names: dict[str, object] = {}
     shown = io.StringIO()
     with redirect_stdout(shown):
@@ -48,7 +49,13 @@ def test_every_example_runs(runtime: LocalRuntime) -> None:
     said = shown.getvalue()
     for expected in ("1 hello\n", "SHOUT\nnow\n", "8000\n", "hello\n0 ", "/project\n", "True True\n"):
         assert expected in said
-    for expected in ("remember ['today.txt'] True", "path='notes/new.txt'", "xterm-256color", "one\ntwo\n"):
+    for expected in (
+        "remember ['today.txt'] True",
+        "path='notes/new.txt'",
+        "xterm-256color",
+        "one\ntwo\n",
+        "asleep\nkept ",
+    ):
         assert expected in said
 
 

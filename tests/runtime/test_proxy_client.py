@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from egress.control_client import ask_proxy
 from egress.runtime.errors import GatewayError, GatewayRefusedError, SandboxExistsError, SpecError
 from egress.runtime.proxy_client import ControlProxyClient, PlantedCanary, SandboxListener
 from tests.proxy.serve_process import ServeProcess
@@ -45,6 +46,17 @@ def test_a_sandbox_is_admitted_served_and_dismissed(served: ServeProcess) -> Non
     gateway.dismiss("one")
     gateway.dismiss("one")
     assert gateway.admit("one").authority != admission.authority
+
+
+def test_who_is_revoked_is_named_until_it_is_restored(served: ServeProcess) -> None:
+    client = ControlProxyClient(served.runtime)
+    client.admit("one")
+    assert client.revoked_sandboxes() == frozenset()
+    for undo, revoked in ((False, {"one"}), (True, set())):
+        asked = {"kind": "sandbox", "name": "one", "undo": undo}
+        assert ask_proxy(served.runtime, "POST", "/kill", asked)[0] == 200
+        assert client.revoked_sandboxes() == revoked
+    client.dismiss("one")
 
 
 def test_a_proxy_is_waited_for_before_the_first_question_and_not_again(served: ServeProcess) -> None:
@@ -200,3 +212,11 @@ def test_an_answer_that_is_none_is_said_to_be_missing(
 def test_a_request_that_was_wrong_is_ours(impostor: Callable[[bytes], ControlProxyClient]) -> None:
     with pytest.raises(SpecError, match="names no sandbox"):
         impostor(http(400, {"error": "this names no sandbox"})).admit("one")
+
+
+@pytest.mark.parametrize("answer", [{}, {"killed": []}, {"killed": {"sandbox": "one"}}], ids=str)
+def test_a_proxy_that_does_not_say_who_is_revoked_is_refused(
+    impostor: Callable[[bytes], ControlProxyClient], answer: object
+) -> None:
+    with pytest.raises(GatewayRefusedError, match="which sandboxes are revoked"):
+        impostor(http(200, answer)).revoked_sandboxes()

@@ -16,6 +16,7 @@ from egress.cli.sandboxes.attach import attach, has_terminal
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
 from egress.errors import UsageError
 from egress.fleet import FleetInfo, SandboxFleet, SandboxLifetime
+from egress.fleet.lifetime import NO_TIME_LIMIT
 from egress.runtime.environ import RequestedVariable, SandboxKind, build_environment, read_requested
 from egress.runtime.spec import NO_VALUES, Command, Spec, Values
 from egress.sandbox.options import caller_ids
@@ -82,6 +83,7 @@ def run_in(
     *,
     seconds: float | None,
     keep: bool,
+    terms: SandboxLifetime = NO_TIME_LIMIT,
     quiet: bool = False,
     env: Values = NO_VALUES,
 ) -> int:
@@ -92,7 +94,7 @@ def run_in(
     at_terminal = has_terminal()
     # A command at a terminal cannot have a timeout, but its sandbox can.
     with progress.step("creating the sandbox", is_quiet=quiet):
-        fleet.create(spec, SandboxLifetime(timeout=seconds if at_terminal else None))
+        fleet.create(spec, replace(terms, timeout=seconds if at_terminal else None))
     try:
         # Inside the try: a sandbox that fails to start must be removed, too.
         with progress.step("starting the sandbox", is_quiet=quiet):

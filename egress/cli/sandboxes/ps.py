@@ -18,7 +18,7 @@ from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.running_proxies import RunProxy, running_proxies
 
 _HEADS = ("sandbox", "state", "image", "profile", "made", "left")
-_STYLES = {"running": GOOD, "paused": DOUBT, "stopped": BAD}
+_STYLES = {"running": GOOD, "paused": DOUBT, "stopped": BAD, "asleep": DIM}
 
 
 @click.command()

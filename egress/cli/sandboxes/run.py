@@ -9,17 +9,30 @@ import click
 from egress.cli.sandboxes import create, fleet_options, fleet_session, sandbox_options, summary
 from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
+from egress.errors import UsageError
+from egress.fleet import SandboxLifetime
+from egress.fleet.lifetime import NO_TIME_LIMIT, ON_IDLE, OnIdle, check_on_idle
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @fleet_options.add_options
 @sandbox_options.add_options
 @click.option("--keep", is_flag=True, help="Keep the sandbox; needs `egress up`.")
+@click.option("--idle-timeout", metavar="TIME", help="With --keep: the time without use until --on-idle.")
+@click.option(
+    "--on-idle",
+    type=click.Choice(ON_IDLE),
+    default="delete",
+    show_default=True,
+    help="With --keep: remove the idle sandbox, or stop it until its next use.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print only the command's own output.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
     source: FleetOptions,
     keep: bool,
+    idle_timeout: str | None,
+    on_idle: OnIdle,
     quiet: bool,
     command: tuple[str, ...],
     **given: Unpack[SandboxOptions],
@@ -33,9 +46,11 @@ def run(
     Examples:
       egress run -- curl https://api.example.com/v1/me
       egress run --mount .:/workspace:rw -- bash
+      egress run --keep --idle-timeout 10m --on-idle sleep -- make
       egress run --agent claude-code --mount .:/workspace:rw -- claude -p "fix the test"
     """
     request = create.read_request(given)
+    terms = _kept_terms(request, idle_timeout, on_idle, keep=keep)
     with fleet_session.fleet(
         source, spec=request.spec, image=request.image, agent=request.agent, keep=keep, quiet=quiet
     ) as fleet:
@@ -44,7 +59,27 @@ def run(
         spec = create.spec_of(fleet, request, quiet=quiet)
         # Marked before the sandbox exists, so that its first request is counted, too.
         since = summary.mark(fleet.about)
-        status = create.run_in(fleet, spec, command, seconds=request.seconds, keep=keep, quiet=quiet)
+        status = create.run_in(
+            fleet, spec, command, seconds=request.seconds, keep=keep, terms=terms, quiet=quiet
+        )
         if not quiet:
             summary.show(fleet.about, spec.name, since)
         return status
+
+
+def _kept_terms(
+    request: create.SandboxRequest, idle_timeout: str | None, on_idle: OnIdle, *, keep: bool
+) -> SandboxLifetime:
+    """Return what happens to a kept sandbox that is idle. Raises `UsageError`."""
+    idle = sandbox_options.read_seconds("--idle-timeout", idle_timeout)
+    if idle is None and on_idle == "delete":
+        return NO_TIME_LIMIT
+    if not keep:
+        raise UsageError("--idle-timeout and --on-idle apply only to a kept sandbox", "add --keep")
+    if idle is None:
+        raise UsageError("--on-idle sleep has no --idle-timeout", "add one: --idle-timeout 10m")
+    with sandbox_options.named_by_option():
+        terms = SandboxLifetime(idle_timeout=idle, on_idle=on_idle)
+        # Checked here as well, so that a mistake is reported before a proxy is asked.
+        check_on_idle(request.spec, terms)
+    return terms

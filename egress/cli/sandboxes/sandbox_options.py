@@ -103,6 +103,8 @@ _FIELDS: Final = {
     "runtime": "--runtime",
     "mounts.source": "--mount",
     "mounts.target": "--mount",
+    "on_idle": "--on-idle",
+    "idle_timeout": "--idle-timeout",
     "limits.memory_mib": "--memory",
     "limits.disk_mib": "--disk",
     "limits.cpus": "--cpus",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from egress.cli.main import main
-from egress.fleet import Fleet, opening
+from egress.fleet import Fleet, SandboxLifetime, opening
 
 Captured = pytest.CaptureFixture[str]
 
@@ -47,6 +47,12 @@ def test_one_that_is_to_be_kept_stays(fleet: Fleet, folder: Path) -> None:
     assert [info.name for info in fleet.list()] == ["mine"]
 
 
+def test_one_that_is_kept_sleeps_when_it_is_idle(fleet: Fleet, folder: Path) -> None:
+    kept = ["--keep", "--name", "mine", "--idle-timeout", "1h", "--on-idle", "sleep"]
+    assert main(["run", "-q", "--runtime-dir", str(folder), *kept, "true"]) == 0
+    assert fleet.status("mine").terms == SandboxLifetime(idle_timeout=3600, on_idle="sleep")
+
+
 @pytest.mark.usefixtures("fleet")
 def test_a_tool_gets_a_text_that_is_no_key_unless_something_else_is_said(
     folder: Path, capfd: Captured
@@ -81,6 +87,11 @@ def test_a_wrong_option_makes_no_sandbox(fleet: Fleet, folder: Path, capfd: Capt
         (["--image", "/nonesuch"], 3, "--image"),
         (["--seccomp", "profile.json"], 2, "needs the docker runtime"),
         (["--keep"], 2, "--keep"),
+        (["--idle-timeout", "10m"], 2, "apply only to a kept sandbox"),
+        (["--on-idle", "sleep"], 2, "apply only to a kept sandbox"),
+        (["--keep", "--on-idle", "sleep"], 2, "--on-idle sleep has no --idle-timeout"),
+        (["--keep", "--on-idle", "sleep", "--idle-timeout", "soon"], 2, "--idle-timeout"),
+        (["--keep", "--on-idle", "sleep", "--idle-timeout", "1h", "--disk", "9m"], 2, "lose its files"),
     ],
     ids=str,
 )

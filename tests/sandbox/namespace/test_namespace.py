@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from egress.sandbox.handle import Sandbox
-from tests.sandbox import full_disk_cases, network_cases
+from tests.sandbox import full_disk_cases, network_cases, sleep_cases
 from tests.unit.sandbox.contract import CASES, Case
 
-EVERY = (*(case for topic in CASES.values() for case in topic), *network_cases.CASES)
+EVERY = (
+    *(case for topic in CASES.values() for case in topic),
+    *network_cases.CASES,
+    *sleep_cases.CASES,
+)
 
 
 @pytest.mark.parametrize("promise", EVERY, ids=lambda case: case.__name__)

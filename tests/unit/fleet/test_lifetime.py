@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime, differences, lifetime_differences
+from egress.fleet.lifetime import (
+    NO_TIME_LIMIT,
+    SandboxLifetime,
+    check_on_idle,
+    differences,
+    lifetime_differences,
+)
 from egress.runtime.errors import SpecError, SpecTypeError
 from egress.runtime.spec import SandboxLimits, Spec
 
@@ -41,3 +47,21 @@ def test_terms_that_differ_are_named() -> None:
         "timeout",
         "idle_timeout",
     )
+
+
+def test_what_happens_when_idle_is_one_of_two() -> None:
+    with pytest.raises(SpecError, match="on_idle is not delete or sleep"):
+        SandboxLifetime(on_idle="nap")  # type: ignore[arg-type]
+    with pytest.raises(SpecTypeError, match="on_idle"):
+        SandboxLifetime(on_idle=None)  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="without an idle_timeout"):
+        SandboxLifetime(on_idle="sleep")
+
+
+def test_only_a_disk_that_stays_can_sleep() -> None:
+    sleeps = SandboxLifetime(idle_timeout=5, on_idle="sleep")
+    bounded = Spec(name="one", image="a", limits=SandboxLimits(disk_mib=5))
+    check_on_idle(bounded, SandboxLifetime(idle_timeout=5))
+    check_on_idle(Spec(name="one", image="a"), sleeps)
+    with pytest.raises(SpecError, match="would lose its files"):
+        check_on_idle(bounded, sleeps)

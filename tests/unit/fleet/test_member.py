@@ -26,7 +26,7 @@ class Running:
             raise TimeoutError
 
 
-def member(**terms: float) -> FleetMember:
+def member(**terms: object) -> FleetMember:
     return FleetMember(Spec(name="one", image="any"), SandboxLifetime(**terms), made=100, used=100)  # type: ignore[arg-type]
 
 
@@ -80,3 +80,28 @@ def test_what_commands_printed_is_let_go_of_where_no_time_is_set() -> None:
     one.running.append(cast("RuntimeProcess", running))
     assert one.reason_to_leave(105) is None
     assert one.running == []
+
+
+def test_one_that_shall_sleep_does_so_instead_of_leaving() -> None:
+    one = member(idle_timeout=10, timeout=50, on_idle="sleep")
+    assert not one.may_sleep(109)
+    assert one.may_sleep(110)
+    assert one.reason_to_leave(110) is None
+    assert one.reason_to_leave(150) == "timeout"
+    assert not member(idle_timeout=10).may_sleep(110)
+
+
+def test_one_in_use_or_asleep_already_may_not_sleep() -> None:
+    one = member(idle_timeout=10, on_idle="sleep")
+    one.sleep = "asleep"
+    assert not one.may_sleep(110)
+    one.sleep, one.under_way = "awake", 1
+    assert not one.may_sleep(1000)
+
+
+def test_one_that_was_found_unfit_is_looked_at_again_after_its_next_use() -> None:
+    one = member(idle_timeout=10, on_idle="sleep")
+    one.unfit_since = one.used
+    assert not one.may_sleep(1000)
+    one.used = 1000
+    assert one.may_sleep(1010)

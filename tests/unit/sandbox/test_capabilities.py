@@ -10,7 +10,7 @@ from egress.fleet.protocol import FleetInfo
 from egress.runtime.errors import SpecError, UnsupportedError
 from egress.runtime.fake import FakeRuntime
 from egress.runtime.spec import Spec
-from egress.sandbox.capabilities import HOST_IMAGE, choose_image, create_sandbox, require_previews
+from egress.sandbox.capabilities import HOST_IMAGE, choose_image, create_sandbox, require_fleet
 
 SPEC = Spec(name="one", image="any")
 
@@ -31,9 +31,9 @@ def test_terms_are_a_fleets() -> None:
 
 def test_ports_are_shown_by_a_fleet() -> None:
     home = fleet("fake")
-    assert require_previews(home) is home
+    assert require_fleet(home, "expose ports") is home
     with pytest.raises(UnsupportedError, match="expose ports"):
-        require_previews(FakeRuntime())
+        require_fleet(FakeRuntime(), "expose ports")
 
 
 def test_an_image_is_chosen_by_the_kind_of_sandboxes() -> None:
