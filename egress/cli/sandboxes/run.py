@@ -46,7 +46,6 @@ def run(
     Examples:
       egress run -- curl https://api.example.com/v1/me
       egress run --mount .:/workspace:rw -- bash
-      egress run --keep --idle-timeout 10m --on-idle sleep -- make
       egress run --agent claude-code --mount .:/workspace:rw -- claude -p "fix the test"
     """
     request = create.read_request(given)
