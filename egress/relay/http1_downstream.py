@@ -113,17 +113,23 @@ class Http1Downstream(PacedHttp1):
     def pump(self) -> None:
         """Begin the next request if its turn has come: a loop, since responses can be immediate."""
         turn = self._relay.service.turn
+        while self.wants_turn and not turn.is_over:
+            self.begin_next()
+
+    def begin_next(self) -> None:
+        """Begin the next request, if one waits for nothing but its turn."""
         # A client that does not read its responses gets no more of them, or they would pile up here.
-        while self._turn and not self._blocked and not turn.is_over:
-            self._turn = False
-            self._ahead = False
-            try:
-                events = self._reader.next_message()
-            except WireError as error:
-                self._malformed(error)
-                return
-            self._take(events)
-            self._hand_back()
+        if not self.wants_turn:
+            return
+        self._turn = False
+        self._ahead = False
+        try:
+            events = self._reader.next_message()
+        except WireError as error:
+            self._malformed(error)
+            return
+        self._take(events)
+        self._hand_back()
 
     def drain(self) -> None:
         """Take no more requests; close when the one under way is answered."""

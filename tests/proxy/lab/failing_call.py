@@ -27,6 +27,7 @@ import structlog
 from wsproto.utilities import generate_accept_token
 
 from egress.errors import CODES
+from egress.proxy.clock import Clock
 from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
 from egress.proxy.lanes.relay_services import RelayServices
 from tests.proxy.lab.certificates import Certificates
@@ -40,8 +41,9 @@ from tests.proxy.lab.upstream_request import UpstreamRequest
 SECRET: Final = "sesame-open-please"
 FIRST, LAST = b"the-first-part", b"the-last-part"
 END_OF_PAGE = b"  }\n}\n"
-WAIT_TIMEOUT = 30.0
-"""Seconds after which something hangs: a machine whose disk is busy stands still for a few."""
+BEAT_SECONDS = 0.1
+MAX_BEATS = 300
+"""Beats of the loop after which something hangs: a process that stands still has none."""
 
 
 class StandstillError(Exception):
@@ -77,6 +79,41 @@ class SeenCall:
     """The code of each record of the connection."""
     requests: int = 0
     """How many requests the upstream received."""
+
+
+class Pulse:
+    """Counts time by beats of the loop, and raises `TimeoutError` where something takes too many of them."""
+
+    def __init__(self, state: Callable[[], str]) -> None:
+        self._state = state
+        self._beats = 0
+        self._last = 0.0
+        self._longest = 0.0
+        self._found = ""
+
+    def __str__(self) -> str:
+        return f"after {self._beats} beats, {self._longest:.1f} s at most between two: {self._found}"
+
+    @contextlib.asynccontextmanager
+    async def limit(self) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+        self._last = loop.time()
+        async with asyncio.timeout(None) as bound:
+            task = loop.create_task(self._beat(bound))
+            try:
+                yield
+            finally:
+                task.cancel()
+
+    async def _beat(self, bound: asyncio.Timeout) -> None:
+        loop = asyncio.get_running_loop()
+        while self._beats < MAX_BEATS:
+            await asyncio.sleep(BEAT_SECONDS)
+            self._beats += 1
+            now = loop.time()
+            self._longest, self._last = max(self._longest, now - self._last), now
+        self._found = self._state()
+        bound.reschedule(loop.time())
 
 
 class Log(logging.Handler):
@@ -138,7 +175,9 @@ class Scene:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def of(cls, folder: Path, limits: InterceptLimits | None = None) -> AsyncIterator[Scene]:
+    async def of(
+        cls, folder: Path, limits: InterceptLimits | None = None, clock: Clock | None = None
+    ) -> AsyncIterator[Scene]:
         certs = Certificates()
         (folder / "secret").write_text(SECRET)
         with socket.create_server((LOOPBACK, 0)) as unused:
@@ -149,7 +188,7 @@ class Scene:
             upstream.handle("/decoded", compressed)
             upstream.handle("/story", functools.partial(in_two_parts, upstream))
             ports = (upstream.port, unproven.port, closed)
-            async with ProxyStack(folder, certs, rules(folder, ports), limits=limits) as stack:
+            async with ProxyStack(folder, certs, rules(folder, ports), limits=limits, clock=clock) as stack:
                 # Nothing happens by itself here: a fault must hit the connection that it is meant for.
                 stack._ticks.cancel()
                 scene = cls(stack, upstream, ports)
@@ -198,14 +237,17 @@ class Scene:
         state of every connection, and played once more.
         """
         try:
-            return await self._played(story, fault)
+            return await self.play_once(story, fault)
         except StandstillError as error:
             print(f"played again: {error}", file=sys.__stderr__)
         if fault is not None:
             fault.calls, fault.fired, fault.was_sent, fault.was_over = 0, False, False, False
-        return await self._played(story, fault)
+        return await self.play_once(story, fault)
 
-    async def _played(self, story: Callable[[Scene], Awaitable[None]], fault: CallFault | None) -> SeenCall:
+    async def play_once(
+        self, story: Callable[[Scene], Awaitable[None]], fault: CallFault | None = None
+    ) -> SeenCall:
+        """Play, with `StandstillError` for a story that stands still before its fault."""
         await self.until(self._is_calm)
         self.seen = seen = SeenCall()
         self.log.lines.clear()
@@ -219,12 +261,9 @@ class Scene:
             self.patch = patch
             if fault is not None:
                 self._arm(patch, fault)
-            stood_still: list[str] = []
-            timer = asyncio.get_running_loop().call_later(
-                WAIT_TIMEOUT - 1, lambda: stood_still.append(self._state()) if not _has_fired(fault) else None
-            )
+            pulse = Pulse(self._state)
             try:
-                async with asyncio.timeout(WAIT_TIMEOUT):
+                async with pulse.limit():
                     try:
                         await story(self)
                     except (OSError, EndedError, RefusedError) as error:
@@ -232,15 +271,22 @@ class Scene:
                     self.upstream.released.set()
                     await self.until(lambda: self.stack.door.connections(SANDBOX) == before)
             except TimeoutError:
-                if stood_still:
-                    await self.until(lambda: self.stack.door.connections(SANDBOX) == before)
-                    raise StandstillError(f"{fault}, {seen}, {stood_still}") from None
-                raise AssertionError(f"it hangs: {fault}, {seen}") from None
-            finally:
-                timer.cancel()
+                if fault is None or not fault.fired:
+                    await self._left(before)
+                    raise StandstillError(f"{fault}, {seen}, {pulse}") from None
+                raise AssertionError(f"it hangs: {fault}, {seen}, {pulse}") from None
         seen.requests = len(self.upstream.requests)
         await self._check(fault)
         return seen
+
+    async def _left(self, before: int) -> None:
+        """Wait for the end of a connection whose client has gone."""
+        pulse = Pulse(self._state)
+        try:
+            async with pulse.limit():
+                await self.until(lambda: self.stack.door.connections(SANDBOX) == before)
+        except TimeoutError:
+            raise AssertionError(f"it goes on without its client: {pulse}") from None
 
     def _state(self) -> str:
         """What each connection waits for."""
@@ -345,10 +391,6 @@ class Scene:
         assert response.status == 200
         assert response.complete
         self.upstream.requests.clear()
-
-
-def _has_fired(fault: CallFault | None) -> bool:
-    return fault is not None and fault.fired
 
 
 def _one_of(hooks: Sequence[Callable[..., object]]) -> Callable[..., object]:

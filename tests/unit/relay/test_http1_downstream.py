@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from egress.relay.http1_downstream import Http1Downstream
 from egress.relay.ports import CLIENT_WIRE
-from tests.unit.relay.wires import NAME, Lab, get, head, post, response
+from tests.unit.relay.wires import NAME, CountedTurn, Lab, get, head, post, response
 
 
 def test_requests_are_answered_in_turn() -> None:
@@ -27,6 +27,17 @@ def test_what_is_sent_ahead_stops_the_reading_until_its_turn() -> None:
     assert not lab.relay.reads(CLIENT_WIRE)
     lab.answers(response())
     assert lab.relay.reads(CLIENT_WIRE)
+
+
+def test_a_request_that_waits_begins_however_short_its_turn_is() -> None:
+    """Where each look at the clock finds the turn over, a turn is still one request."""
+    lab = Lab()
+    lab.desk.turn = CountedTurn(0)
+    lab.is_slow = True
+    lab.says(get("/admin") * 3)
+    for answered in (0, 1, 2, 3):
+        assert len(lab.responses()) == answered
+        lab.again()
 
 
 def test_an_absolute_target_is_split() -> None:
