@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from egress.runtime.docker import labels
-from egress.runtime.docker.engine import DockerEngine
+from egress.runtime.docker.engine import DockerEngine, Json
 from egress.runtime.docker.network_cell import NetworkCellPool
 from egress.runtime.errors import DoorError, EngineError, SandboxError
 from egress.runtime.owner_lock import OwnerLock
@@ -65,6 +66,7 @@ def test_for_a_single_sandbox_one_cell_is_made_ahead_and_no_other(engine: Docker
     with OwnerLock(home) as lease:
         cells = NetworkCellPool(engine, home, str(lease.path), ready=1, is_single=True)
         cell = cells.take()
+        cell.open()
         made = things(engine, home)
         assert len(made) == 2
         # Nothing is made for a second one, which is still given a cell when it comes.
@@ -77,6 +79,53 @@ def test_for_a_single_sandbox_one_cell_is_made_ahead_and_no_other(engine: Docker
         cell.close()
         cells.close()
         assert things(engine, home) == []
+
+
+def test_a_single_sandbox_does_not_wait_for_its_door(
+    engine: DockerEngine, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both start at the same time. A door that still starts is waited for before anything is removed."""
+    is_network_gone = threading.Event()
+    order: list[str] = []
+    create, remove = engine.create_container, engine.remove_network
+
+    def create_late(name: str, config: Json) -> str:
+        door = create(name, config)
+        # As late as can be: behind the whole removal, if that does not wait for the door.
+        is_network_gone.wait(0.3)
+        order.append("made")
+        return door
+
+    def remove_network(network: str) -> None:
+        remove(network)
+        order.append("removed")
+        is_network_gone.set()
+
+    monkeypatch.setattr(engine, "create_container", create_late)
+    monkeypatch.setattr(engine, "remove_network", remove_network)
+    with OwnerLock(home) as lease:
+        cells = NetworkCellPool(engine, home, str(lease.path), ready=1, is_single=True)
+        cell = cells.take()
+        assert cell.door_controller.listeners == ()
+        [opening] = [each for each in threading.enumerate() if each.name == "egress-aside"]
+        cell.close()
+        opening.join()
+        assert order == ["made", "removed"]
+        assert things(engine, home) == []
+        cells.close()
+
+
+def test_a_door_made_ahead_that_does_not_open_is_reported(engine: DockerEngine, home: Path) -> None:
+    with OwnerLock(home) as lease:
+        cells = NetworkCellPool(engine, home, str(lease.path), is_single=True)
+        cells.image = "no-such-image:ever"
+        cells.prewarmer.want(1)
+        cell = cells.take()
+        with pytest.raises(SandboxError):
+            cell.open()
+        cell.close()
+        assert things(engine, home) == []
+        cells.close()
 
 
 def test_a_door_that_does_not_open_leaves_nothing(

@@ -18,6 +18,7 @@ from typing import Final
 
 from egress.runtime import open_file_limit
 from egress.runtime.docker import bridge_network, door_container, names
+from egress.runtime.docker.background_task import BackgroundTask
 from egress.runtime.docker.bridge_network import BridgeNetwork
 from egress.runtime.docker.death_pipe import DeathPipe
 from egress.runtime.docker.engine import DockerEngine
@@ -43,6 +44,7 @@ class NetworkCell:
     _begin_door: Callable[[ExitStack], Callable[[], None]] = field(repr=False)
     _parts: ExitStack = field(repr=False)
     _end_door: Callable[[], None] | None = field(default=None, repr=False)
+    _opening: BackgroundTask | None = field(default=None, repr=False)
     _ending: threading.Thread | None = field(default=None, repr=False)
 
     @property
@@ -53,10 +55,16 @@ class NetworkCell:
     def sandbox_address(self) -> str:
         return str(self.network.addresses.sandbox)
 
+    def begin_open(self) -> None:
+        """Start the door without waiting for it; `open` waits, and raises what went wrong."""
+        self._opening = BackgroundTask(self._open)
+
     def open(self) -> None:
         """Start the door if it does not run yet. Raises `SandboxError`; `close` removes the remains."""
-        if self._end_door is None:
-            self._end_door = self._begin_door(self._parts)
+        if self._opening is not None:
+            self._opening.result()
+        else:
+            self._open()
 
     def end_network(self) -> None:
         """Stop the door without waiting: from this call on no traffic leaves the sandbox."""
@@ -67,9 +75,16 @@ class NetworkCell:
 
     def close(self) -> None:
         """Remove the door, the network and the files."""
+        # A door that still starts would outlive its removal.
+        if self._opening is not None:
+            self._opening.join()
         if self._ending is not None:
             self._ending.join()
         self._parts.close()
+
+    def _open(self) -> None:
+        if self._end_door is None:
+            self._end_door = self._begin_door(self._parts)
 
 
 class NetworkCellPool:
@@ -78,16 +93,20 @@ class NetworkCellPool:
     def __init__(
         self, engine: DockerEngine, home: Path, lease: str, ready: int = 0, *, is_single: bool = False
     ) -> None:
-        """`ready` says how many cells are made ahead, from now on; if `is_single`, until one is taken."""
+        """`ready` says how many cells are made ahead, from now on; if `is_single`, until one is taken.
+
+        A single cell counts as ready once its network is there: its sandbox and its door then start at the
+        same time.
+        """
         open_file_limit.raise_own_limit()
         self._engine = engine
         self._home = home
         self._lease = lease
         self.image = door_container.image(engine)
         self.has_ipv6 = _IPV6_PATH.exists()
+        self._is_single = is_single
         self.prewarmer = Prewarmer("egress-cells", self._open_cell, NetworkCell.close)
         self.prewarmer.want(ready)
-        self._is_single = is_single
 
     def take(self) -> NetworkCell:
         """A ready cell if there is one; otherwise a cell that still has to be opened."""
@@ -104,7 +123,10 @@ class NetworkCellPool:
     def _open_cell(self) -> NetworkCell:
         cell = self._make_cell()
         try:
-            cell.open()
+            if self._is_single:
+                cell.begin_open()
+            else:
+                cell.open()
         except BaseException:
             cell.close()
             raise

@@ -321,10 +321,10 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
         return None
 
     def _prewarm(self, spec: Spec, image: str) -> UnassignedContainer:
+        # Before a cell is taken: its network may still be being made.
+        admission = dummy_admission()
         return self._factory.make(
-            spec,
-            image,
-            lambda cell: mount_placeholders(self._provision_in(cell, dummy_admission(), spec)),
+            spec, image, lambda cell: mount_placeholders(self._provision_in(cell, admission, spec))
         )
 
     def _provision_in(self, cell: NetworkCell, admission: Admission, spec: Spec) -> Provisions:

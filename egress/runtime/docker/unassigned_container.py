@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from pathlib import Path
 from egress.ca import Authority
 from egress.runtime import mounts, user_files
 from egress.runtime.docker import container, death_pipe, labels, names
+from egress.runtime.docker.background_task import BackgroundTask
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.isolation import Isolation
 from egress.runtime.docker.network_cell import NetworkCell, NetworkCellPool
@@ -95,15 +95,15 @@ class UnassignedContainerFactory:
     ) -> UnassignedContainer:
         """Make a container, and its door meanwhile. A failure leaves nothing behind."""
         resolved = self.mounts(spec)
+        # Before the cell is taken: its network may still be being made.
+        spec = self._users.assign(spec, image)
         # The door starts in a thread while the container is created: both wait for the engine.
         with ExitStack() as parts:
             cell = self._cells.take()
             parts.callback(cell.close)
-            opening = _BackgroundTask(lambda: _open_ports(cell, spec))
+            opening = BackgroundTask(lambda: _open_ports(cell, spec))
             # Runs before `cell.close` on failure, so that the door is not removed while it starts.
             parts.callback(opening.join)
-            # While the door opens: the engine is asked about the image.
-            spec = self._users.assign(spec, image)
             provisions = provision(cell)
             mounted_files = MountedFiles(cell.folder / "files", _own_files(cell, spec))
             made = self._make_container(spec, image, cell, mounted_files.write(provisions), resolved, parts)
@@ -140,7 +140,7 @@ class UnassignedContainerFactory:
         parts.callback(_retry_once, lambda: self._engine.remove_container(made))
         if workspace:
             # After the container was created: that copies the image's content and owner into the volume.
-            owning = _BackgroundTask(
+            owning = BackgroundTask(
                 lambda: give_to_user(
                     self._engine, self._cells.image, workspace, self._lease, (spec.user, spec.group)
                 )
@@ -174,31 +174,6 @@ class UnassignedContainerFactory:
         self._engine.create_volume(name, labels.owner_labels(labels.ROLE_WORKSPACE, self._lease))
         parts.callback(self._engine.remove_volume, name)
         return name
-
-
-class _BackgroundTask:
-    """A call that runs in a thread; `result` waits for it."""
-
-    def __init__(self, act: Callable[[], None]) -> None:
-        self._act = act
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="egress-aside", daemon=True)
-        self._thread.start()
-
-    def join(self) -> None:
-        self._thread.join()
-
-    def result(self) -> None:
-        """Wait for the end. Raises the call's exception."""
-        self._thread.join()
-        if self._failure is not None:
-            raise self._failure
-
-    def _run(self) -> None:
-        try:
-            self._act()
-        except BaseException as error:  # noqa: BLE001 - raised again by `result`
-            self._failure = error
 
 
 def _retry_once(act: Callable[[], None]) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from egress.runtime.docker.unassigned_container import (
     UnassignedContainer,
-    _BackgroundTask,
     mount_placeholders,
 )
 from egress.runtime.protocol import Provisions
@@ -40,15 +39,3 @@ def test_another_outfit_fits_where_the_same_is_mounted(outfit: Provisions, fits:
     spec = Spec(name="ready", image="any")
     blank = UnassignedContainer(spec, "id", None, "c", mount_placeholders(OUTFIT), None, ExitStack())  # type: ignore[arg-type]
     assert blank.fits(outfit) is fits
-
-
-def broken() -> None:
-    raise ZeroDivisionError
-
-
-def test_what_goes_wrong_meanwhile_is_told_in_the_end() -> None:
-    failing = _BackgroundTask(broken)
-    failing.join()
-    with pytest.raises(ZeroDivisionError):
-        failing.result()
-    _BackgroundTask(lambda: None).result()
