@@ -5,7 +5,9 @@ Commands are listed here with their one-line help, so that `egress --help` impor
 
 from __future__ import annotations
 
+import atexit
 import difflib
+import gc
 import importlib
 import sys
 from collections.abc import Sequence
@@ -112,6 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Taken out before click sees it, since click accepts a group's option only before the sub-command.
     words, debug = _take_debug(list(sys.argv[1:] if arguments is None else arguments))
     render.prepare()
+    # The interpreter's last search for garbage would look at all that was loaded, and all of it goes anyway.
+    atexit.register(gc.freeze)
     try:
         status = _run(words)
         # Flushed here, because a failure at the interpreter's exit could not change the status any more.

@@ -73,6 +73,12 @@ def test_commands_about_sandboxes_load_no_rule_compiler(arguments: list[str], tm
     assert not found & (HEAVY | FOR_RULES | {"rich"})
 
 
+def test_a_run_starts_its_proxy_before_it_loads_the_reader_of_the_log() -> None:
+    code = "import sys; import egress.cli.sandboxes.run; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert not [name for name in run.stdout.split() if name.startswith(("egress.review", "egress.audit"))]
+
+
 UNUSED_BY_THE_PROXY = {
     # Protocols, add-ons and tools of mitmproxy that Egress does not have it load.
     *("aioquic", "asgiref", "flask", "jinja2", "ldap3", "passlib", "pyparsing", "urwid", "werkzeug"),

@@ -6,7 +6,7 @@ from typing import Unpack
 
 import click
 
-from egress.cli.sandboxes import create, fleet_options, fleet_session, sandbox_options, summary
+from egress.cli.sandboxes import create, fleet_options, fleet_session, sandbox_options
 from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
 from egress.errors import UsageError
@@ -55,6 +55,9 @@ def run(
     ) as fleet:
         if not quiet and not fleet_session.is_shared(fleet):
             fleet_session.introduce(fleet.about)
+        # Imported here: the proxy loads at the same time.
+        from egress.cli.sandboxes import summary
+
         spec = create.spec_of(fleet, request, quiet=quiet)
         # Marked before the sandbox exists, so that its first request is counted, too.
         since = summary.mark(fleet.about)
