@@ -23,7 +23,7 @@ from egress.cli.sandboxes import fleet_options, fleet_session
 from egress.cli.sandboxes.create import default_spec
 from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.fleet import FleetInfo
-from egress.fleet.errors import FleetUnavailableError
+from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
 from egress.fleet.folders import SOCKET_NAME
 from egress.fleet.opening import open_embedded, placed_environment
 from egress.fleet.remote import connect_if_served
@@ -157,43 +157,44 @@ def _leave(source: FleetOptions, image: str | None, folder: Path, ready: int) ->
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
         )
-    with progress.step("starting the proxy and its sandboxes"):
+    # Findings in rules are printed after the last line of the progress, right above the error.
+    with fleet_session.translate_errors(), progress.step("starting the proxy and its sandboxes"):
         about = _awaited(process, folder / SOCKET_NAME, log)
     _announce(about)
     return 0
 
 
 def _awaited(process: subprocess.Popen[bytes], socket: Path, log: Path) -> FleetInfo:
-    """Return the fleet's description once it answers. Raises `FleetUnavailableError`."""
+    """Return the fleet's description once it answers.
+
+    Raises `ProxyFailedError` if the process ended, and `FleetUnavailableError` if it takes too long.
+    """
     shown = 0
     for _ in range(int(_START_TIMEOUT / _POLL_INTERVAL)):
         remote = connect_if_served(socket)
         if remote is not None:
             with remote:
                 return remote.about
-        if process.poll() is not None:
-            raise _failure(log, process.returncode)
+        # Asked before the log is read: nothing is added to the log of a process that has ended.
+        has_ended = process.poll() is not None
         shown = _pass_on(log, shown)
+        if has_ended:
+            raise _failure(log, process.returncode)
         time.sleep(_POLL_INTERVAL)
     # Terminated and not killed, so that it removes the sandboxes it has already made.
     process.terminate()
     raise FleetUnavailableError("`egress up` did not start in time", f"check {log}")
 
 
-def _failure(log: Path, status: int) -> FleetUnavailableError:
-    """Build the error of the background process from its log."""
-    text = log.read_text("utf-8", "replace")[-_MAX_SHOWN_CHARS:]
-    lines = text.splitlines()
+def _failure(log: Path, status: int) -> ProxyFailedError:
+    """Build the error of the background process from its log; findings in rules follow the message."""
+    lines = log.read_text("utf-8", "replace")[-_MAX_SHOWN_CHARS:].splitlines()
     message = next((line[7:] for line in reversed(lines) if line.startswith("error: ")), "")
     hint = next((line[6:] for line in reversed(lines) if line.startswith("hint: ")), "")
-    if message:
-        for line in lines:
-            # The remaining lines are findings in rules.
-            if not line.startswith(("egress: ", "error: ", "hint: ", "{")):
-                render.line(line, stderr=True)
-    error = FleetUnavailableError(message or "`egress up` did not start", hint or f"check {log}")
-    error.exit_status = status if message else error.exit_status
-    return error
+    if not message:
+        return ProxyFailedError("`egress up` did not start", hint or f"check {log}")
+    findings = [line for line in lines if not line.startswith(("egress: ", "error: ", "hint: ", "{"))]
+    return ProxyFailedError("\n".join([message, *findings]), hint or f"check {log}", status=status)
 
 
 def _pass_on(log: Path, shown: int) -> int:
