@@ -15,11 +15,14 @@ from egress.cli.control_client import ask_proxy
 from egress.cli.render import BAD, BOLD, GOOD, count
 from egress.control_client import NoProxyError
 from egress.errors import ContentError, EgressError, UnreadableError, UsageError
+from egress.fleet.embedded_proxy import SANDBOX_NAME
 from egress.fleet.running_proxies import proxy_folders, running_proxies
 from egress.unix.http_connection import JsonAnswer
 
 MAX_AT_ONCE = 32
 """Proxies that are asked at the same time."""
+_MAX_NAMES = 50
+"""Names that a hint lists."""
 _AFTER = {
     "sandbox": "it cannot connect",
     "host": "no sandbox can connect to it",
@@ -63,7 +66,7 @@ def kill(
     body = {"name": name, "kind": kind, "undo": undo, **({"keep": True} if keep else {})}
     replies = _ask_all(body, runtime_dir, run)
     done = _joined([reply for reply in replies if reply[0] == HTTPStatus.OK])
-    wrong = _error(replies, is_done=done is not None)
+    wrong = _error(replies, kind, is_done=done is not None)
     if done is None and wrong is not None:
         raise wrong
     is_kept = done is not None and done.get("kept") is True
@@ -121,7 +124,7 @@ def _joined(replies: Sequence[JsonAnswer]) -> dict[str, object] | None:
     return joined
 
 
-def _error(replies: Sequence[JsonAnswer], *, is_done: bool) -> EgressError | None:
+def _error(replies: Sequence[JsonAnswer], kind: str | None, *, is_done: bool) -> EgressError | None:
     """Return the gravest error of the proxies; none that a name is unknown if another proxy knew it."""
     wrong = [reply for reply in replies if reply[0] != HTTPStatus.OK]
     if is_done:
@@ -131,10 +134,24 @@ def _error(replies: Sequence[JsonAnswer], *, is_done: bool) -> EgressError | Non
     # A failure comes before a name that means two things, and that before one that means nothing.
     status, answer = min(wrong, key=_gravity)
     hint = str(answer.get("hint", ""))
+    if answer.get("unknown") is True:
+        hint = "; ".join(filter(None, (_known_names(wrong, kind), hint)))
     # The name fits no kind, or several: guessing in an emergency could revoke the wrong thing.
     if status == HTTPStatus.CONFLICT:
         return UsageError(str(answer.get("error", "")), hint)
     return ContentError(str(answer.get("error", "the proxy refused the request")), hint)
+
+
+def _known_names(replies: Sequence[JsonAnswer], kind: str | None) -> str:
+    """Return the names that could have been meant, of all proxies; empty where there is no list."""
+    lists = [answer.get("names") for _, answer in replies]
+    # A proxy of an older version has them in its hint. The name of an embedded proxy is no sandbox's.
+    told = {str(name) for names in lists if isinstance(names, list) for name in names} - {SANDBOX_NAME}
+    if kind == "host" or not any(isinstance(names, list) for names in lists):
+        return ""
+    shown, rest = sorted(told)[:_MAX_NAMES], len(told) - _MAX_NAMES
+    more = [f"and {rest} more"] if rest > 0 else []
+    return f"the {'secrets' if kind == 'secret' else 'sandboxes'} are: {', '.join([*shown, *more]) or 'none'}"
 
 
 def _gravity(reply: JsonAnswer) -> tuple[bool, bool]:

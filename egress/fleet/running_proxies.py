@@ -33,6 +33,8 @@ class RunProxy:
     since: str
     sandboxes: Mapping[str, str]
     """The profile of each sandbox, by name."""
+    revoked: frozenset[str] = frozenset()
+    """The sandboxes whose access `egress kill` or a canary revoked."""
 
 
 def proxy_folders(runtime_dir: Path) -> list[Path]:
@@ -70,6 +72,15 @@ def _read(folder: Path, answer: Mapping[str, object]) -> RunProxy:
     for each in listed if isinstance(listed, list) else ():
         if isinstance(each, dict) and each.get("name") != SANDBOX_NAME:
             found[str(each.get("name"))] = str(each.get("profile") or "")
+    killed = answer.get("killed")
+    revoked = killed.get("sandbox") if isinstance(killed, dict) else None
     pid = answer.get("pid")
     run, since = (str(answer.get(name) or "") for name in ("run", "since"))
-    return RunProxy(folder, run, pid if isinstance(pid, int) else 0, since, found)
+    return RunProxy(
+        folder,
+        run,
+        pid if isinstance(pid, int) else 0,
+        since,
+        found,
+        frozenset(map(str, revoked)) if isinstance(revoked, list) else frozenset(),
+    )

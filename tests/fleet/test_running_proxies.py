@@ -92,13 +92,28 @@ def test_a_kill_reaches_every_run_that_knows_the_name(runs: Path, capsys: Captur
     assert main(["kill", "--undo", "api.example.test", "--json"]) == 0
     assert '"runs": 2' in capsys.readouterr().out
     assert main(["kill", "nothing"]) == 2
-    assert "there is no sandbox, host or secret of this name" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "there is no sandbox, host or secret of this name" in said
+    assert "hint: the sandboxes are: of-first, of-second, same; a host is written" in said
+    assert main(["kill", "--secret", "nothing", "--run", "first"]) == 2
+    assert capsys.readouterr().err.endswith("\nhint: the secrets are: none\n")
     # One that both have, in one of them.
     before = killed(runs)
     assert main(["kill", "--undo", "same", "--run", "first"]) == 0
     assert before - killed(runs) == {("same", "first")}
     assert main(["kill", "same", "--run", "third"]) == 2
     assert "no run third is running" in capsys.readouterr().err
+
+
+def test_a_revoked_sandbox_is_listed_as_revoked(runs: Path, capsys: Captured) -> None:
+    assert main(["kill", "of-second"]) == 0
+    capsys.readouterr()
+    assert main(["ps"]) == 0
+    shown = [line.split() for line in capsys.readouterr().out.splitlines() if "running, revoked" in line]
+    assert [row[0] for row in shown] == ["of-second"]
+    assert main(["ps", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [(each["name"], each["run"]) for each in listed if each["revoked"]] == [("of-second", "second")]
 
 
 def test_folders_without_a_proxy_are_no_runs(folder: Path, capsys: Captured) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from egress.cli.sandboxes import fleet_session
 from egress.fleet import FleetInfo, Preview, SandboxStatus
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.running_proxies import RunProxy, running_proxies
+from egress.runtime.spec import State
 
 _HEADS = ("sandbox", "state", "image", "profile", "made", "left")
 _STYLES = {"running": GOOD, "paused": DOUBT, "stopped": BAD, "asleep": DIM}
@@ -38,7 +39,7 @@ def ps(runtime_dir: Path | None, as_json: bool) -> int:
         data = [_as_data(each, served) for each in served.standings] if served else []
         render.data([*data, *(_as_data_of_run(name, proxy) for name, proxy in others)])
         return 0
-    rows = [_row(each) for each in served.standings] if served else []
+    rows = [_row(each, served) for each in served.standings] if served else []
     rows += [_row_of_run(name, proxy) for name, proxy in others]
     if rows:
         # Sandboxes of `egress up` belong to one run, which says nothing beside no other.
@@ -58,6 +59,8 @@ class ServedSandboxes:
     about: FleetInfo
     standings: Sequence[SandboxStatus]
     previews: Sequence[Preview]
+    revoked: Collection[str] = ()
+    """Names whose access is revoked at the proxy."""
 
 
 def _served(folder: Path) -> tuple[ServedSandboxes | None, list[tuple[str, RunProxy]]]:
@@ -72,25 +75,37 @@ def _served(folder: Path) -> tuple[ServedSandboxes | None, list[tuple[str, RunPr
     except FleetUnavailableError:
         served = None
     own = served.about.runtime_dir if served else None
+    found = running_proxies(folder)
+    if served is not None:
+        # A runtime knows what runs, and only its proxy knows what is revoked.
+        revoked = next((proxy.revoked for proxy in found if proxy.folder == own), frozenset[str]())
+        served = replace(served, revoked=revoked)
     # `egress serve` serves sandboxes that others made: those are for `egress status`.
-    runs = [proxy for proxy in running_proxies(folder) if proxy.folder not in (folder, own)]
+    runs = [proxy for proxy in found if proxy.folder not in (folder, own)]
     others = [(name, proxy) for proxy in runs for name in proxy.sandboxes]
     if served is None and not others:
         raise fleet_session.not_served(folder)
     return served, others
 
 
-def _row(each: SandboxStatus) -> list[Cell]:
+def _row(each: SandboxStatus, served: ServedSandboxes) -> list[Cell]:
     info = each.info
     made = _ago(info.created) if info.created else ""
     left = "" if each.left is None else f"{_span(each.left)}"
-    return [info.name, (info.state, _STYLES.get(info.state, "")), info.image, info.profile or "", made, left]
+    state = _state(info.state, is_revoked=info.name in served.revoked)
+    return [info.name, state, info.image, info.profile or "", made, left]
 
 
 def _row_of_run(name: str, proxy: RunProxy) -> list[Cell]:
     since = _moment(proxy.since)
     made = _ago(since) if since else ""
-    return [name, ("running", GOOD), "", proxy.sandboxes[name], made, "", proxy.run]
+    state = _state("running", is_revoked=name in proxy.revoked)
+    return [name, state, "", proxy.sandboxes[name], made, "", proxy.run]
+
+
+def _state(state: State, *, is_revoked: bool) -> Cell:
+    # A revoked sandbox still runs, and stays for whoever looks into it.
+    return (f"{state}, revoked", BAD) if is_revoked else (state, _STYLES.get(state, ""))
 
 
 def _as_data(each: SandboxStatus, served: ServedSandboxes) -> dict[str, object]:
@@ -103,6 +118,7 @@ def _as_data(each: SandboxStatus, served: ServedSandboxes) -> dict[str, object]:
         "labels": dict(info.labels),
         "created": info.created.isoformat() if info.created else None,
         "exit_code": info.exit_code,
+        "revoked": info.name in served.revoked,
         "seconds_left": each.left,
         "seconds_idle": each.idle,
         # The address contains the token, so only the port is listed.
@@ -118,6 +134,7 @@ def _as_data_of_run(name: str, proxy: RunProxy) -> dict[str, object]:
     return {
         "name": name,
         "state": "running",
+        "revoked": name in proxy.revoked,
         "profile": profile,
         "created": made,
         "run": proxy.run,

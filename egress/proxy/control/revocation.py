@@ -11,7 +11,7 @@ It ends when it is undone, or with the process; a host or a secret can be kept b
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Literal, Protocol, get_args
@@ -33,6 +33,12 @@ REVOCATION_KINDS: tuple[RevocationKind, ...] = get_args(RevocationKind)
 KEPT_KINDS: tuple[RevocationKind, ...] = ("host", "secret")
 """Kinds that can be kept: a later sandbox of the same name is another sandbox."""
 REVOKED_CODE = "access.withdrawn"
+
+_HOW_TO_NAME: Mapping[RevocationKind | None, str] = {
+    None: "a host is written without port and path, and one without a dot needs --host",
+    "host": "write a host like api.example.com, or a pattern like '*.example.com', without port or path",
+}
+"""Hints about names of which there is no list, by the kind that was said."""
 
 # The loader makes the rule; the host stands for those that are put in its place.
 _DENY_RULE = "version: 1\ndeny:\n  - {id: killed, hosts: [killed.invalid]}\n"
@@ -73,6 +79,11 @@ class RevocationEngine(Protocol):
 
 class UnknownNameError(UsageError):
     """Nothing has the name of a revocation."""
+
+    def __init__(self, message: str, hint: str, names: Sequence[str]) -> None:
+        """`names` are those that there are, of the kind that was asked for."""
+        super().__init__(message, hint)
+        self.names = names
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +163,9 @@ class Revocations:
             kinds = ["host"]
         if not kinds:
             raise UnknownNameError(
-                f"there is no {kind or 'sandbox, host or secret'} of this name here", self._ways(kind)
+                f"there is no {kind or 'sandbox, host or secret'} of this name here",
+                _HOW_TO_NAME.get(kind, ""),
+                self._names(kind),
             )
         if len(kinds) > 1:
             raise UsageError(
@@ -161,20 +174,11 @@ class Revocations:
             )
         return kinds[0], canonical_name(name, kinds[0])
 
-    def _ways(self, kind: RevocationKind | None) -> str:
+    def _names(self, kind: RevocationKind | None) -> Sequence[str]:
+        """Return the names of this kind, and those of sandboxes if none was said. Hosts have no list."""
         if kind == "host":
-            return (
-                "write a host like api.example.com, or a pattern like '*.example.com', without port or path"
-            )
-        there = self._engine.sandboxes if kind != "secret" else self.policy.secrets
-        names = (
-            f"the {'secrets' if kind == 'secret' else 'sandboxes'} are: {', '.join(sorted(there)) or 'none'}"
-        )
-        return (
-            names
-            if kind
-            else f"{names}; a host is written without port and path, and one without a dot needs --host"
-        )
+            return ()
+        return sorted(self.policy.secrets if kind == "secret" else self._engine.sandboxes)
 
     async def revoke(self, kind: RevocationKind, name: str, *, keep: bool = False) -> RevocationResult:
         """Take it back, and close what is open and concerned. `kind` and `name` come from `find`.

@@ -374,9 +374,11 @@ class ControlService:
                     "a sandbox cannot be kept revoked: after a restart its name is another sandbox's",
                     "leave --keep away; stop what starts the sandbox",
                 )
+        except UnknownNameError as error:
+            told = {"error": error.message, "hint": error.hint, "unknown": True, "names": list(error.names)}
+            return ControlReply(409, told)
         except EgressError as error:
-            is_unknown = isinstance(error, UnknownNameError)
-            return ControlReply(409, {"error": error.message, "hint": error.hint, "unknown": is_unknown})
+            return ControlReply(409, {"error": error.message, "hint": error.hint})
         try:
             if undo:
                 done = await self.withdrawals.restore(*found)

@@ -23,10 +23,13 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+ABOUT = FleetInfo(kind="fake", why="for a test")
+
+
 @contextmanager
-def serving(runtime: Runtime, folder: Path) -> Iterator[Fleet]:
+def serving(runtime: Runtime, folder: Path, about: FleetInfo = ABOUT) -> Iterator[Fleet]:
     """A fleet at its socket."""
-    found = Fleet(runtime, about=FleetInfo(kind="fake", why="for a test"))
+    found = Fleet(runtime, about=about)
     service = RpcServer(found, folder)
     try:
         yield found

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from egress.cli.main import main
-from egress.fleet import Fleet, SandboxLifetime
+from egress.fleet import Fleet, FleetInfo, SandboxLifetime
+from egress.runtime.fake import FakeRuntime
 from egress.runtime.spec import Spec
+from tests.cli.sandboxes.conftest import serving
+from tests.cli.sandboxes.fake_control import answering
 
 Captured = pytest.CaptureFixture[str]
 
@@ -29,6 +32,23 @@ def test_each_has_its_line(fleet: Fleet, folder: Path, capsys: Captured) -> None
     assert one[:4] == ["one", "running", "any", "ci"]
     assert two[:3] == ["two", "created", "other"]
     assert two[-1] in ("2h", "120m")
+
+
+def test_a_sandbox_of_egress_up_that_is_revoked_says_so(folder: Path, capsys: Captured) -> None:
+    """Its runtime knows nothing of that: the proxy is asked."""
+    place = folder / "embedded/0a1b2c3d"
+    place.mkdir(parents=True)
+    about = FleetInfo(kind="fake", why="for a test", runtime_dir=place)
+    status = {"run": "0a1b2c3d", "killed": {"sandbox": ["one"]}, "sandboxes": [{"name": "one"}]}
+    with serving(FakeRuntime(), folder, about) as fleet, answering(place, status):
+        for name in ("one", "two"):
+            fleet.create(Spec(name=name, image="any"))
+            fleet.start(name)
+        assert main(["ps", "--runtime-dir", str(folder)]) == 0
+        _, one, two = (line.split() for line in capsys.readouterr().out.splitlines())
+        assert (one[:3], two[:2]) == (["one", "running,", "revoked"], ["two", "running"])
+        assert main(["ps", "--json", "--runtime-dir", str(folder)]) == 0
+        assert [each["revoked"] for each in json.loads(capsys.readouterr().out)] == [True, False]
 
 
 @pytest.mark.usefixtures("box")

@@ -11,7 +11,12 @@ import pytest
 from egress.errors import UnreadableError, UsageError
 from egress.exchange import Destination
 from egress.proxy.control.kept_revocations import KeptRevocations
-from egress.proxy.control.revocation import RevocationKind, Revocations, with_denied_hosts
+from egress.proxy.control.revocation import (
+    RevocationKind,
+    Revocations,
+    UnknownNameError,
+    with_denied_hosts,
+)
 from egress.proxy.lanes.connection import CarriedConnection, LiveConnection, LiveConnections
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.decision import decide_host
@@ -442,20 +447,21 @@ def test_a_name_of_nothing_is_said(name: str, kind: RevocationKind | None, withd
 
 
 @pytest.mark.parametrize(
-    ("kind", "hint"),
+    ("kind", "hint", "names"),
     [
-        (None, "one without a dot needs --host"),
-        ("sandbox", "the sandboxes are: agent.1, box, other"),
-        ("secret", "the secrets are: box, tracker"),
-        ("host", "without port or path"),
+        (None, "one without a dot needs --host", ["agent.1", "box", "other"]),
+        ("sandbox", "", ["agent.1", "box", "other"]),
+        ("secret", "", ["box", "tracker"]),
+        ("host", "without port or path", []),
     ],
 )
 def test_a_name_of_nothing_comes_with_what_there_is(
-    kind: RevocationKind | None, hint: str, withdrawals: Revocations
+    kind: RevocationKind | None, hint: str, names: list[str], withdrawals: Revocations
 ) -> None:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UnknownNameError) as caught:
         withdrawals.find("a b", kind)
     assert hint in caught.value.hint
+    assert list(caught.value.names) == names
 
 
 async def test_a_host_that_nobody_has_asked_for_yet_is_denied(
