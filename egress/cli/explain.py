@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import click
 
@@ -23,16 +24,26 @@ from egress.types import Head, Headers, Identity, Verdict
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
+class RequestOptions(TypedDict):
+    """Options about the request, besides method and URL."""
+
+    headers: tuple[str, ...]
+    profile: str | None
+    at: str | None
+    websocket: bool
+
+
 @click.command()
 @click.argument("method")
 @click.argument("url")
+@click.argument("files", nargs=-1, type=folder_options.FILE, metavar="[FILE]...")
 @click.option(
     "--rules",
     "-r",
-    "files",
+    "named",
     multiple=True,
     type=folder_options.FILE,
-    help="Rule file; may be repeated.",
+    help="Rule file, the same as FILE; may be repeated.",
 )
 @click.option(
     "--header",
@@ -50,30 +61,31 @@ def explain(
     method: str,
     url: str,
     files: tuple[Path, ...],
-    headers: tuple[str, ...],
-    profile: str | None,
-    at: str | None,
-    websocket: bool,
+    named: tuple[Path, ...],
     as_json: bool,
+    **given: Unpack[RequestOptions],
 ) -> int:
     """Show what would happen to a request, and which line decides it.
 
-    Also shows the other rules considered, and for a denial how to allow it. No secret is resolved and nothing
-    is sent. The exit status is 0 for allowed, 1 for denied.
+    Also shows the other rules considered, and for a denial how to allow it. Without FILE, reads
+    config/hosts.yaml or else hosts.yaml. No secret is resolved and nothing is sent. The exit status is 0 for
+    allowed, 1 for denied.
 
     \b
     Examples:
       egress explain GET https://api.github.com/user
-      egress explain POST https://api.github.com/gists
+      egress explain POST https://api.github.com/gists config/hosts.yaml
     """
     # The command line is checked before any file is read: exit status 2 belongs to it alone.
     where = _url(url)
+    at = given["at"]
     moment = rulefiles.now() if at is None else _moment(at)
-    _, policy = rulefiles.policy(files)
+    _, policy = rulefiles.policy((*named, *files))
     # The proxy decides on raw bytes, so the answer must depend on the same ones.
     target = _on_the_wire(where.target)
-    head = Head(method, where.scheme, where.host, where.port, target, _headers(headers), websocket)
-    answer = explained(policy, Identity("explain", profile), head, moment)
+    headers = _headers(given["headers"])
+    head = Head(method, where.scheme, where.host, where.port, target, headers, given["websocket"])
+    answer = explained(policy, Identity("explain", given["profile"]), head, moment)
     advice = DenialFix("") if answer.decision.allowed else find_fix(policy, head, answer)
     if as_json:
         render.data(_as_data(answer, advice))

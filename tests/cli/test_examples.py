@@ -13,7 +13,7 @@ from egress.cli.main import cli
 from tests.cli.command import CONFIG, assert_is_an_answer, egress
 
 DENIED = {
-    "egress explain POST https://api.github.com/gists",
+    "egress explain POST https://api.github.com/gists config/hosts.yaml",
     "egress doctor",
     "egress doctor --json",
     "egress doctor --rules config/hosts.yaml --offline",

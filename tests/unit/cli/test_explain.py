@@ -43,6 +43,24 @@ def squeezed(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
+@pytest.mark.parametrize(
+    "words", [["mine.yaml"], ["--rules", "mine.yaml"], ["-r", "mine.yaml"], ["mine.yaml", "--json"]]
+)
+def test_rules_are_named_as_for_check_and_test(words: list[str]) -> None:
+    Path("mine.yaml").write_text("version: 1\nhosts: {own.example.com: {allow: all}}\n", "utf-8")
+    assert main(["explain", "GET", "https://own.example.com/", *words]) == 0
+    assert main(["explain", "GET", "https://api.example.com/a", *words]) == 1
+
+
+def test_rule_files_of_both_kinds_are_joined(capsys: Captured) -> None:
+    for name in ("one", "two"):
+        text = f"version: 1\nhosts: {{{name}.example.com: {{allow: all}}}}\n"
+        Path(f"{name}.yaml").write_text(text, "utf-8")
+    for name in ("one", "two"):
+        url = f"https://{name}.example.com/"
+        assert main(["explain", "GET", url, "two.yaml", "--rules", "one.yaml"]) == 0, capsys.readouterr()
+
+
 def test_an_allowed_request_shows_what_decides_and_what_comes_with_it(capsys: Captured) -> None:
     assert main(["explain", "GET", "https://api.example.com/a"]) == 0
     assert squeezed(capsys.readouterr().out) == [
