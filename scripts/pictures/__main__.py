@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from scripts import chromium
 from scripts.pages import ROOT
 from scripts.pictures import sample
-from scripts.pictures.shots import DENIED, EVERY, FULL, SHOTS, Shot
+from scripts.pictures.shots import CUT, DENIED, EVERY, FULL, SHOTS, Shot
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -151,7 +151,7 @@ def look(browser: Chrome, kept: sample.Kept, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with page(kept.log, kept.key, kept.rules) as link:
         camera = Photographer(browser, link)
-        names = {"id": camera.id_on(FULL), "denied": camera.id_on(DENIED)}
+        names = {"id": camera.id_on(FULL), "denied": camera.id_on(DENIED), "cut": camera.id_on(CUT)}
         for number, path in enumerate(EVERY):
             for width, is_dark in ((1280, False), (1280, True), (390, False), (390, True)):
                 camera.see(path.format(**names), width, 800, is_dark=is_dark)

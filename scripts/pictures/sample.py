@@ -1,7 +1,7 @@
 """A day of three sandboxes, for pictures: made up, decided by real rules, written by the proxy's own sink.
 
 What is in it is what a page should be seen with: every stage with its time, secrets, denials of several
-kinds, an unread tunnel, a canary, rules that nothing hit and one that can do nothing.
+kinds, packages that are cut, an unread tunnel, a canary, rules that nothing hit and one that can do nothing.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ DAY = 86_400 * 10**9
 COUNT = 2400
 ADDRESS = "93.184.216.34"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+_CUT_SHARE = 0.06
+"""Of the packages that are larger than the rules allow."""
 _REPOS = ("site", "engine", "notes")
 
 
@@ -178,6 +180,8 @@ class _Day:
             bytes_up=self._some(900),
             bytes_down=self._some(40_000 if host.startswith("packages") else 6_000),
         )
+        if host == "packages.example.com" and self.chance.random() < _CUT_SHARE:
+            passed = replace(passed, verdict=Verdict.CUT, code="limit.response_body")
         facts = self._facts(box, host, self._durations(is_fresh=self.chance.random() < 0.4))
         secrets = tuple(secret for secret, _ in passed.injected)
         opening = Intent(facts.request, facts.way.connection, box.sandbox, host, 443, method, secrets)

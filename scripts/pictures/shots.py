@@ -27,6 +27,7 @@ class Shot:
 
 FULL = "/?sandbox=agent-1&secret=git&rule=git.example.com%23read"
 DENIED = "/?verdict=deny&rule=&grep=/changes/7"
+CUT = "/?verdict=cut"
 SHOTS = (
     Shot("review-list", "demo", "/", 1100, 540),
     Shot("review-request", "demo", "/request?id={id}", 1100, 650, "/?grep=/v1/projects"),
@@ -44,6 +45,8 @@ SHOTS = (
 EVERY = (
     "/",
     "/?verdict=deny&grep=changes",
+    CUT,
+    "/request?id={cut}",
     "/request?id={id}",
     "/request?id={denied}",
     "/suggest?id={denied}",

@@ -268,6 +268,41 @@ def test_dark_where_the_reviewer_likes_it_dark(browser: Chrome, served: ServedPa
     assert grounds == ["rgb(250, 250, 248)", "rgb(20, 24, 28)"]
 
 
+CONTRAST = """
+const parts = (text) => text.match(/[0-9.]+/g).map(Number).slice(0, 3);
+const light = (text) => parts(text)
+    .map((of) => of / 255)
+    .map((of) => (of <= 0.03928 ? of / 12.92 : ((of + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, of, at) => sum + of * [0.2126, 0.7152, 0.0722][at], 0);
+const style = getComputedStyle(document.querySelector(arguments[0]));
+const [dim, bright] = [light(style.color), light(style.backgroundColor)].sort((a, b) => a - b);
+return (bright + 0.05) / (dim + 0.05);
+"""
+LOOK = """
+const of = (name, key) => getComputedStyle(document.querySelector(name))[key];
+return [of('.verdict.' + arguments[0], 'color'), of('.verdict.' + arguments[0], 'backgroundColor'),
+        of('#lines tr.' + arguments[0], 'boxShadow'), of('#strip rect.' + arguments[0], 'fill')];
+"""
+
+
+def test_a_cut_request_does_not_look_like_a_denied_one(browser: Chrome, served: ServedPage) -> None:
+    """In colour, and in shape for whoever does not see these colours."""
+    served.more(line(7, verdict="cut", code="limit.response_body", bytes_up=100))
+    for scheme in SCHEMES:
+        chromium.prefer(browser, scheme)
+        browser.get(served.link)
+        until(browser, "document.querySelectorAll('#strip rect.cut').length", 1)
+        looks = [browser.execute_script(LOOK, verdict) for verdict in ("allow", "deny", "cut")]
+        badges = [each[0] for each in looks]
+        assert len(set(badges)) == 3, scheme
+        for deny, cut in zip(looks[1], looks[2], strict=True):
+            assert deny != cut, scheme
+        outline = "getComputedStyle(document.querySelector('.verdict.{}')).outlineStyle"
+        assert browser.execute_script(f"return {outline.format('cut')}") == "dashed"
+        assert browser.execute_script(f"return {outline.format('deny')}") == "none"
+        assert browser.execute_script(CONTRAST, ".verdict.cut") >= 4.5, scheme
+
+
 def test_a_narrow_window_is_never_scrolled_sideways(browser: Chrome, served: ServedPage) -> None:
     long = "a" * 1500
     served.more(line(4, path=f"/{long}", host=f"{long}.example", sandbox=long, rule=f"{long}#{long}"))
