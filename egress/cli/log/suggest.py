@@ -19,6 +19,7 @@ from egress.errors import ContentError, UnreadableError
 if TYPE_CHECKING:
     from egress.review import LogEntry
     from egress.review.drafting import Observation, Suggestion
+    from egress.review.drafting.preset_offer import PresetOffer
 
 MAX_LINES = 1000
 _MAX_STARTS = 100
@@ -157,3 +158,21 @@ def _show(one: Observation, answer: Suggestion) -> None:
     for risk in answer.risks:
         render.line(("  risk: ", DOUBT), risk)
     render.line(("  tried: ", DIM), f"with this change, the verdict is {answer.outcome}")
+    if answer.preset is not None:
+        _show_preset(answer.preset, one.host)
+
+
+def _show_preset(preset: PresetOffer, host: str) -> None:
+    render.line()
+    render.line("or, if ", (host, BOLD), " is what this preset is for:")
+    render.line()
+    render.line("  ", (preset.name, BOLD), f"  {preset.title}")
+    render.line()
+    render.line(("  write in ", GOOD), preset.where, ":")
+    for text in preset.yaml:
+        render.line(text, whole=True)
+    render.line()
+    render.line(
+        ("  tried: ", DIM),
+        f"with it, this request is allowed; `egress presets {preset.name}` says what else is",
+    )

@@ -27,6 +27,7 @@ from egress.review.drafting.placed_edits import (
     word_edit,
     written_entry,
 )
+from egress.review.drafting.preset_offer import PresetOffer, offer_preset
 from egress.review.drafting.replay import head_of
 from egress.review.drafting.risks import opened, refusal, risks
 from egress.review.drafting.rule_file_edit import apply_edit
@@ -64,6 +65,8 @@ class Suggestion:
     risks: tuple[str, ...] = ()
     outcome: str = ""
     """The verdict after the change."""
+    preset: PresetOffer | None = None
+    """A preset in place of the steps, if a host is new and one seems to be meant for it."""
 
 
 class _NoFixError(Exception):
@@ -91,12 +94,13 @@ class _Work:
         return head_of(self.seen)
 
     def verdict(self) -> Decision | HostDecision:
+        return self.verdict_by(self.policy)
+
+    def verdict_by(self, policy: Policy) -> Decision | HostDecision:
         one = self.seen
         if one.kind == "request":
-            return decide(self.policy, self.identity, self.head, self.now)
-        return decide_host(
-            self.policy, self.identity, one.host, one.port or None, self.now, scheme=one.scheme
-        )
+            return decide(policy, self.identity, self.head, self.now)
+        return decide_host(policy, self.identity, one.host, one.port or None, self.now, scheme=one.scheme)
 
 
 def suggest(
@@ -137,6 +141,7 @@ def suggest(
         tuple(work.steps),
         _risks(work, policy, final),
         f"allow {final.rule or one.host}" if isinstance(final, Decision) else f"allow {one.host}",
+        offer_preset(one, sources, presets, now, work.verdict_by) if verdict.code == "host.unknown" else None,
     )
 
 

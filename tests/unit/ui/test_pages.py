@@ -391,6 +391,14 @@ def test_a_request_can_be_copied_as_a_command(tmp_path: Path) -> None:
     assert 'data-copy="r-1"' in text
 
 
+def test_a_suggestion_for_a_package_index_offers_its_preset(tmp_path: Path) -> None:
+    asked = denied(1, method="GET", host="packages.example.org", path="/simple/a/", code="host.unknown")
+    text = ask(app(tmp_path, [asked]), "/suggest?id=r-1").text
+    assert "<h2>Or a preset</h2>" in text
+    assert "- { python-index: {index: packages.example.org, files: [packages.example.org]} }" in text
+    assert "Or a preset" not in ask(app(tmp_path, [denied(2)]), "/suggest?id=r-2").text
+
+
 def test_a_suggestion_that_has_nothing_leads_on(tmp_path: Path) -> None:
     site = app(tmp_path, [denied(1, code="canary.seen", rule="canaries#key")])
     text = ask(site, "/suggest?id=r-1").text

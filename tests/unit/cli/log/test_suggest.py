@@ -49,6 +49,16 @@ def test_says_what_to_write_and_what_it_opens() -> None:
     assert Path("hosts.yaml").read_text("utf-8") == RULES
 
 
+def test_offers_the_preset_for_a_package_index() -> None:
+    put(Path("audit"), denied("host.unknown", host="packages.example.org", path="/simple/widgets/"))
+    result = run("c-1-1")
+    assert "or, if packages.example.org is what this preset is for:" in result.output
+    assert "  python-index  A Python package index, for reading\n" in result.output
+    item = "  - { python-index: {index: packages.example.org, files: [packages.example.org]} }\n"
+    assert f"\nuse:\n{item}" in result.output
+    assert json.loads(run("c-1-1", "--json").stdout)["preset"]["name"] == "python-index"
+
+
 def test_says_why_nothing_is_suggested() -> None:
     result = run("c-2")
     assert result.return_value == 1
