@@ -304,6 +304,13 @@ class RuleRef:
 
 
 @dataclass(frozen=True, slots=True)
+class GrantRef(RuleRef):
+    """The reference of a rule that was granted to one sandbox; its place is that of the delegation."""
+
+    delegation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Effects:
     """Needs and limits of an allowed request, over all the rules that allowed it."""
 

@@ -215,6 +215,17 @@ Policy = Annotated[
     Name | None, about("The digest of the rules that decided.", "5f2b8c0d9e1a4b7c", index="lines")
 ]
 PolicyInForce = Annotated[Reason | None, about("The digest of the rules in force.", "5f2b8c0d9e1a4b7c")]
+GrantSandbox = Annotated[Reason | None, about("The sandbox.", "agent-2")]
+GrantId = Annotated[Reason | None, about("The id of the grant.", "g-5f2b8c0d")]
+GrantChange = Annotated[
+    Reason | None,
+    about(
+        "What is allowed or denied, or which profile is chosen.", "allow GET https://files.example.com/p/**"
+    ),
+]
+GrantCaller = Annotated[
+    Reason | None, about("The caller that asked for it, in its own words.", "alice on the command line")
+]
 RuleFiles = Annotated[Reason | None, about("The rule files.", "config/hosts.yaml")]
 Moment = Annotated[Name, about("When the counting began.", "2026-03-01T09:30:00.000123Z")]
 Previous = Annotated[Name, about("The MAC of the line before.", "9f" * 32)]

@@ -34,7 +34,7 @@ from egress.audit.fields import (
 )
 from egress.audit.files import Pruning
 from egress.exchange import ExchangeRecord
-from egress.types import Place, RuleRef, Slot
+from egress.types import GrantRef, Place, RuleRef, Slot
 
 _ENCODER = msgspec.json.Encoder()
 _DECODERS = {kind: msgspec.json.Decoder(kind) for kind in schema.LINE_KINDS.values()}
@@ -168,8 +168,9 @@ def exchange(record: ExchangeRecord, facts: ExchangeFacts) -> str:
             for key, values in record.query
         }
     # A fact with a field of its own leaves `facts`, so that no value stands twice in a line.
-    if record.facts or (record.rule is not None and record.rule.reason):
-        found = {**record.facts, **_reason_of(record.rule)}
+    said = _facts_of(record.rule)
+    if record.facts or said:
+        found = {**record.facts, **said}
         for fact, value in found.items():
             if fact in _OWN_FIELDS:
                 setattr(line, fact, value)
@@ -210,7 +211,7 @@ def tunnel(value: TunnelFacts) -> str:
 
 def refusal(value: RefusalFacts) -> str:
     """A connection or a DNS name that was refused."""
-    facts = _reason_of(value.rule) or UNSET
+    facts = _facts_of(value.rule) or UNSET
     return body(schema.RefusalLine(**_connection_fields(value), facts=facts))
 
 
@@ -240,8 +241,10 @@ def not_negative(took: Durations) -> Durations:
     return took if min(values) >= 0 else Durations(*(max(0, value) for value in values))
 
 
-def _reason_of(rule: RuleRef | None) -> dict[str, str | int | bool]:
-    """Return the fact that says why a deny is there; only deny rules have a reason."""
+def _facts_of(rule: RuleRef | None) -> dict[str, str | int | bool]:
+    """Return the facts about a rule: why a deny is there, and which grant decided by which delegation."""
+    if isinstance(rule, GrantRef):
+        return {"grant": rule.id, "delegation": rule.delegation}
     return {"reason": rule.reason} if rule is not None and rule.reason else {}
 
 

@@ -29,6 +29,10 @@ from egress.audit.fields import (
     Entry,
     Facts,
     FirstByteUs,
+    GrantCaller,
+    GrantChange,
+    GrantId,
+    GrantSandbox,
     Host,
     Id,
     Injected,
@@ -381,6 +385,59 @@ class SandboxRemoved(LogLine, tag="sandbox.removed"):
     policy: PolicyInForce = None
 
 
+class Granted(LogLine, tag="granted"):
+    """A sandbox was given a [grant](../rules/delegation.md): a change to its rules, for a time."""
+
+    sandbox: GrantSandbox = None
+    grant: GrantId = None
+    change: GrantChange = None
+    until: Annotated[Reason | None, about("When it ends.", "2026-03-01T09:45:00Z")] = None
+    delegation: Annotated[Reason | None, about("The delegation that it stays within.", "downloads")] = None
+    by: GrantCaller = None
+    policy: PolicyInForce = None
+
+
+class GrantRevoked(LogLine, tag="grant.revoked"):
+    """A grant was taken back before its end."""
+
+    sandbox: GrantSandbox = None
+    grant: GrantId = None
+    change: GrantChange = None
+    by: GrantCaller = None
+    policy: PolicyInForce = None
+
+
+class GrantExpired(LogLine, tag="grant.expired"):
+    """The time of a grant is over."""
+
+    sandbox: GrantSandbox = None
+    grant: GrantId = None
+    change: GrantChange = None
+    policy: PolicyInForce = None
+
+
+class GrantDropped(LogLine, tag="grant.dropped"):
+    """A grant ended because new rules do not delegate it, or because its sandbox was removed."""
+
+    sandbox: GrantSandbox = None
+    grant: GrantId = None
+    change: GrantChange = None
+    reason: Annotated[Reason | None, about("Why it ended.", "the rules no longer delegate it")] = None
+    policy: PolicyInForce = None
+
+
+class GrantRefused(LogLine, tag="grant.refused"):
+    """A change was asked for that the rules do not delegate, or that could have no effect."""
+
+    sandbox: GrantSandbox = None
+    change: GrantChange = None
+    reason: Annotated[
+        Reason | None, about("Why it was refused.", "the rules delegate nothing to this sandbox")
+    ] = None
+    by: GrantCaller = None
+    policy: PolicyInForce = None
+
+
 class ListenerFailed(LogLine, tag="listener.failed"):
     """New rules name a port that could not be opened for clients without proxy settings.
 
@@ -402,6 +459,7 @@ LINE_SECTIONS: Final[dict[str, tuple[type[LogLine], ...]]] = {
     "What happens to the proxy": (
         *(Started, Stopped, Reloaded, ReloadRefused, Killed, KillUndone),
         *(SandboxAdded, SandboxRemoved, ListenerFailed),
+        *(Granted, GrantRevoked, GrantExpired, GrantDropped, GrantRefused),
     ),
     "What happens to the log": (GapLine, RotatedLine, PrunedLine, ResumedLine, DroppedLine),
 }

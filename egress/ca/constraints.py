@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from cryptography import x509
 
 from egress.rules.decide.entry import Entry
+from egress.rules.decide.overlay import Delegation
 from egress.rules.decide.policy import Policy
 from egress.rules.language.hosts import is_address
+from egress.types import Identity
 
 IMPOSSIBLE_NAME = "invalid"
 """Permitted if no other name is: a name that never exists, since an empty list permits everything."""
@@ -43,11 +45,12 @@ class Constraints:
         return cls(tuple(sorted(kept)))
 
     @classmethod
-    def for_policy(cls, policy: Policy, profile: str | None = None) -> Constraints:
-        """Permit the names whose TLS the rules open for a sandbox of this profile."""
+    def for_policy(cls, policy: Policy, identity: Identity) -> Constraints:
+        """Permit the names whose TLS the rules open for a sandbox, or let others open for it."""
         # A constraint has no wildcards, so `*.suffix` permits the suffix and all names below it.
-        entries = _intercepted(policy, profile)
-        return cls.of(entry.pattern.suffix for entry in entries if entry.pattern is not None)
+        entries = _intercepted(policy, identity)
+        granted = [pattern.suffix for each in _allowing(policy, identity) for pattern in each.hosts]
+        return cls.of([*granted, *(entry.pattern.suffix for entry in entries if entry.pattern is not None)])
 
     @classmethod
     def read(cls, certificate: x509.Certificate) -> Constraints | None:
@@ -63,12 +66,18 @@ class Constraints:
         """Report whether a certificate for this host would be valid."""
         return not is_address(host) and any(_is_within(host, name) for name in self.names)
 
-    def missing_entries(self, policy: Policy, profile: str | None = None) -> tuple[str, ...]:
-        """Return the keys of entries that the rules open but the constraints exclude."""
+    def missing_entries(self, policy: Policy, identity: Identity) -> tuple[str, ...]:
+        """Return the keys of entries, and delegated hosts, that the constraints exclude."""
         missing = [
             entry.key
-            for entry in _intercepted(policy, profile)
+            for entry in _intercepted(policy, identity)
             if entry.pattern is None or not self.permits(entry.pattern.suffix)
+        ]
+        missing += [
+            str(pattern)
+            for each in _allowing(policy, identity)
+            for pattern in each.hosts
+            if not self.permits(pattern.suffix)
         ]
         return (*missing, OBSERVE_MODE_KEY) if policy.mode == "observe" else tuple(missing)
 
@@ -86,13 +95,19 @@ def _is_within(host: str, name: str) -> bool:
     return host == name or host.endswith(f".{name}")
 
 
-def _intercepted(policy: Policy, profile: str | None) -> Iterator[Entry]:
+def _allowing(policy: Policy, identity: Identity) -> Iterator[Delegation]:
+    """Yield the delegations by which hosts can be allowed to a sandbox."""
+    return (each for each in policy.delegations if "allow" in each.kinds and each.is_for(identity))
+
+
+def _intercepted(policy: Policy, identity: Identity) -> Iterator[Entry]:
     """Yield the entries for which this proxy presents its own certificates."""
     keys: frozenset[str] | None = None
     if policy.profiles is not None:
-        chosen = policy.profiles.get(profile or "default")
         # An unknown profile opens no entry, as in the decision about a request.
-        keys = chosen.keys if chosen else frozenset()
+        names = {identity.profile or "default"}
+        names.update(*(each.profiles for each in policy.delegations if each.is_for(identity)))
+        keys = frozenset().union(*(policy.profiles[name].keys for name in names if name in policy.profiles))
     for entry in (*policy.entries.values(), *(network.entry for network in policy.networks)):
         if entry.intercept and entry.ports and (keys is None or entry.key in keys):
             yield entry

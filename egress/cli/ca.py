@@ -16,6 +16,7 @@ from egress.cli.render import BAD, BOLD, DIM, Cell
 from egress.errors import EgressError, UsageError
 from egress.policy.rule_file_reader import printable_path
 from egress.policy.state_dir import check_state_dir, make_state_dir
+from egress.types import Identity
 
 if TYPE_CHECKING:
     from egress.ca import Authority, AuthorityStore, Constraints
@@ -131,7 +132,9 @@ def rotate(
     replaced = store.has(sandbox)
     # Read first: the old key and certificate are gone after the rotation.
     before = _fingerprint(store, sandbox) if replaced else ""
-    authority = store.rotate(sandbox, now(), _constraints(files, profile) if constrain else None)
+    authority = store.rotate(
+        sandbox, now(), _constraints(files, Identity(sandbox, profile)) if constrain else None
+    )
     rows = _rows(authority, store)
     if before:
         at = next(n for n, row in enumerate(rows) if row[1] == authority.fingerprint)
@@ -166,15 +169,15 @@ def _fingerprint(store: AuthorityStore, sandbox: str) -> str:
         return "a file that could not be used"
 
 
-def _constraints(files: tuple[Path, ...], profile: str | None) -> Constraints:
+def _constraints(files: tuple[Path, ...], identity: Identity) -> Constraints:
     from egress.ca import Constraints
     from egress.cli import rulefiles
 
     # Constraints are fixed in the certificate, so broken rules must stop here.
     _, policy = rulefiles.policy(files)
-    if policy.profiles is not None and (profile or "default") not in policy.profiles:
+    if policy.profiles is not None and (identity.profile or "default") not in policy.profiles:
         raise UsageError("these rules have no such profile", f"profiles: {', '.join(policy.profiles)}")
-    return Constraints.for_policy(policy, profile)
+    return Constraints.for_policy(policy, identity)
 
 
 # For people -----------------------------------------------------------------------------------

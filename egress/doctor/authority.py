@@ -16,6 +16,8 @@ from egress.ca.store import AuthorityStore
 from egress.doctor.diagnosis import Diagnosis, from_error, list_some, note, ok, warning
 from egress.doctor.proxy_setup import ProxySetup
 from egress.errors import EgressError
+from egress.proxy.settings import Settings
+from egress.types import Identity
 
 EXPIRY_WARNING: Final = 30 * DAY_SECONDS
 
@@ -57,10 +59,16 @@ def _store(setup: ProxySetup) -> AuthorityStore:
 def _opened(setup: ProxySetup, store: AuthorityStore) -> Authority:
     """Open the authority like the start of a proxy; it exists, so nothing is created."""
     values, policy = setup.values, setup.policy
-    constraints = Constraints.for_policy(policy, values.profile) if values.ca_constrain and policy else None
+    constraints = (
+        Constraints.for_policy(policy, _identity(values)) if values.ca_constrain and policy else None
+    )
     return store.open(
         values.sandbox, setup.clock.now(), constraints, rules=values.rules, profile=values.profile
     )
+
+
+def _identity(values: Settings) -> Identity:
+    return Identity(values.sandbox, values.profile)
 
 
 def _judged(setup: ProxySetup, authority: Authority) -> Iterator[Diagnosis]:
@@ -83,7 +91,7 @@ def _judged(setup: ProxySetup, authority: Authority) -> Iterator[Diagnosis]:
         )
     # Constraints are fixed at creation, while rules change.
     if limits is not None and setup.policy is not None:
-        missing = limits.missing_entries(setup.policy, values.profile)
+        missing = limits.missing_entries(setup.policy, _identity(values))
         if missing:
             yield warning(
                 authority.name,

@@ -60,7 +60,7 @@ from egress.exchange.response import (
     needs_search,
 )
 from egress.exchange.response_body import ResponseBody
-from egress.rules.decide.decision import decide
+from egress.rules.decide.decision import chosen_profile, decide
 from egress.rules.decide.limits import LimitResult, smallest_limit
 from egress.rules.decide.policy import Policy
 from egress.scrub import Needles
@@ -173,6 +173,8 @@ class Exchange:
         if self._canaries is not None and (seen := self._canaries.scan_head(head)):
             return self._deny(self._record.note_canary(seen))
         self._decision = decision = decide(self.policy, self._identity, head, now)
+        if self.policy.overlays:
+            self._record.chosen_profile = chosen_profile(self.policy, self._identity, now)
         if not decision.allowed:
             return self._deny(decision.code)
         self._effects, self._record.lifted = decision.effects, decision.lifted

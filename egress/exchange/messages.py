@@ -181,6 +181,8 @@ class RecordBuilder:
     replaced: bool = False
     stripped: tuple[Slot, ...] = ()
     """The slots that the rules emptied, where the sandbox had sent a value."""
+    chosen_profile: str = ""
+    """The profile that was chosen for the sandbox; empty where its own decided."""
     lifted: RuleRef | None = None
     """The deny that the file lifts, and that would have denied the request."""
     found: Counter[str] = field(default_factory=Counter)
@@ -204,9 +206,11 @@ class RecordBuilder:
 
     def facts(self, *, sent: bool, is_end_proven: bool) -> Mapping[str, str | int | bool]:
         """Return the findings for the log; `sent` says whether the head went out."""
-        if not sent or (is_end_proven and not self.stripped and self.lifted is None):
-            return NO_FACTS
         facts: dict[str, str | int | bool] = {}
+        if self.chosen_profile:
+            facts["chosen_profile"] = self.chosen_profile
+        if not sent or (is_end_proven and not self.stripped and self.lifted is None):
+            return facts or NO_FACTS
         if self.stripped:
             # Names of slots come from the rules; the values that stood there are gone.
             facts["stripped"] = ", ".join(str(slot) for slot in self.stripped)

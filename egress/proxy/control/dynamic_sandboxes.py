@@ -93,9 +93,10 @@ class DynamicSandboxes:
         """
         self._check(name, profile)
         now, policy = self._engine.clock.now(), self._engine.policy
-        limits = Constraints.for_policy(policy, profile) if self._constrain else None
+        identity = Identity(name, profile)
+        limits = Constraints.for_policy(policy, identity) if self._constrain else None
         sandbox = ServedSandbox(
-            Identity(name, profile),
+            identity,
             Authority.create(name, now, limits, AUTHORITY_LIFETIME),
             secrets.token_bytes(MIN_KEY_BYTES),
             seed or secrets.token_bytes(MIN_KEY_BYTES),
@@ -158,11 +159,12 @@ class DynamicSandboxes:
         if policy.profiles is None:
             if identity.profile is not None:
                 raise UsageError("the rules have no profiles", "leave the profile out")
-        elif profile_of(policy, identity) is None:
+        elif profile_of(policy, identity, self._engine.clock.now()) is None:
             there = ", ".join(sorted(policy.profiles))
             raise UsageError("the rules have no such profile", f"name one of: {there}")
 
     def _forget(self, name: str) -> None:
+        self._engine.set_overlay(name, None)
         self._tls.forget(name)
         self._engine.counts.forget(name)
         self._engine.turns.forget(name)

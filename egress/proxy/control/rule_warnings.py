@@ -25,9 +25,7 @@ def unsignable_hosts(engine: ProxyEngine) -> Mapping[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for name, sandbox in engine.sandboxes.items():
         limits = sandbox.authority.constraints
-        missing = (
-            limits.missing_entries(engine.policy, sandbox.identity.profile) if limits is not None else ()
-        )
+        missing = limits.missing_entries(engine.policy, sandbox.identity) if limits is not None else ()
         if missing:
             found[name] = missing
     return found
@@ -114,7 +112,7 @@ def _without_profile(engine: ProxyEngine) -> Iterator[tuple[str, str]]:
     if engine.policy.profiles is None:
         return
     for name, sandbox in engine.sandboxes.items():
-        if profile_of(engine.policy, sandbox.identity) is None:
+        if profile_of(engine.policy, sandbox.identity, engine.clock.now()) is None:
             yield name, sandbox.identity.profile or "default"
 
 

@@ -30,6 +30,7 @@ from egress.proxy.control.revocation import (
     UnknownNameError,
 )
 from egress.proxy.control.rule_reload import ReloadOutcome, RuleReloader
+from egress.proxy.control.sandbox_policies import SandboxPolicies
 from egress.proxy.control.sandbox_routes import SandboxRoutes
 from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners
@@ -86,7 +87,8 @@ class ControlService:
         self._since = self._loaded_at = engine.clock.now()
         self._results: dict[str, int] = {"loaded": 0, "unchanged": 0, "refused": 0}
         self._reloader = RuleReloader(self.withdrawals, process.read, self._told)
-        self._enrolment = SandboxRoutes(engine, sandboxes, self.withdrawals.forget)
+        self.policies = SandboxPolicies(engine)
+        self._enrolment = SandboxRoutes(engine, sandboxes, self._forget)
         self._warming: set[asyncio.Task[None]] = set()
         self._guilty: dict[str, ServedSandbox] = {}
         """Sandboxes revoked by a canary, until they are removed or restored."""
@@ -127,6 +129,7 @@ class ControlService:
         self._event(
             "reloaded", policy=outcome.digest, policy_before=outcome.before, files=", ".join(self._files())
         )
+        self.policies.note_dropped("the rules no longer delegate it")
         self._remark()
 
     async def _follow(self) -> None:
@@ -164,6 +167,10 @@ class ControlService:
         policy = self.engine.policy
         await self.engine.secrets.warm(policy.secrets.values(), rule_warnings.unscrubbed_secrets(policy))
 
+    def _forget(self, sandbox: str) -> None:
+        self.withdrawals.forget(sandbox)
+        self.policies.note_dropped("the sandbox was removed")
+
     async def _shut(self, sandbox: str) -> None:
         # First: this marks it before anything else can happen.
         if self._sandboxes is not None:
@@ -196,6 +203,7 @@ class ControlService:
             ("POST", "/kill"): self._kill,
             ("POST", "/stop"): self._stopped,
             **self._enrolment.routes(),
+            **self.policies.routes(),
         }
 
     async def _healthz(self, _: Body) -> ControlReply:

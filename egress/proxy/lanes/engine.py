@@ -10,7 +10,7 @@ import base64
 import functools
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
@@ -25,7 +25,9 @@ from egress.proxy.event_loop import make_turns
 from egress.proxy.lanes.connection import LiveConnection, LiveConnections
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.metrics import Metrics
+from egress.rules.compile.grants import with_overlays
 from egress.rules.decide import limits
+from egress.rules.decide.overlay import Overlay
 from egress.rules.decide.policy import CANARY_VALUE_MARK, CanarySpec, Policy
 from egress.secrets.resolver import SecretResolver
 from egress.shares.pool import SharePool
@@ -206,14 +208,30 @@ class ProxyEngine:
         return None if known is None else known.canaries(self.policy)
 
     def swap(self, policy: Policy) -> None:
-        """Decide by this policy from now on, and end exchanges that it would not let begin."""
-        self.policy = policy
+        """Decide by this policy from now on, and end exchanges that it would not let begin.
+
+        Of the grants of sandboxes those stay that the policy delegates.
+        """
+        self.policy = policy = with_overlays(policy, self.policy.overlays)
         self._set_name_mask()
         now = self.clock.now()
         # The policy is set already: no connection can begin under the old one while running ones are
         # rechecked.
         for carried in self.live:
             _recheck(carried, policy, now)
+
+    def set_overlay(self, sandbox: str, overlay: Overlay | None) -> None:
+        """Put the grants of a sandbox in force, None for none, and end what they would not let begin."""
+        if overlay is None and sandbox not in self.policy.overlays:
+            return
+        others = {name: each for name, each in self.policy.overlays.items() if name != sandbox}
+        self.policy = replace(
+            self.policy, overlays=others if overlay is None else {**others, sandbox: overlay}
+        )
+        now = self.clock.now()
+        for carried in self.live:
+            if carried.admitted.identity.sandbox == sandbox:
+                _recheck(carried, self.policy, now)
 
     def recheck_in_turns(self) -> None:
         """End exchanges that the policy in force would not let begin now: its rules may have expired."""

@@ -160,7 +160,11 @@ class ProxyServer:
                 scraped.open()
             routes.update(service.routes())
             self._watch_signals(service)
-            for forever in (self._flushing(engine), self._ticking(parts, folding), self._watching(service)):
+            for forever in (
+                self._flushing(engine),
+                self._ticking(parts, service, folding),
+                self._watching(service),
+            ):
                 self._keep(forever)
             self._say_started(engine)
             self._remark(engine)
@@ -302,11 +306,12 @@ class ProxyServer:
                 engine.metrics.flushed = self._clock.monotonic()
             await asyncio.sleep(FLUSH_INTERVAL)
 
-    async def _ticking(self, parts: ProxyParts, folding: logs.LogThrottle) -> None:
+    async def _ticking(self, parts: ProxyParts, service: ControlService, folding: logs.LogThrottle) -> None:
         for number in itertools.count(1):
             await asyncio.sleep(TICK_INTERVAL)
             folding.report_folded()
             tick(parts, number)
+            service.policies.expire()
 
     async def _watching(self, service: ControlService) -> None:
         start = self._start

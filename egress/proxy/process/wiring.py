@@ -119,13 +119,14 @@ def wire_proxy(
 
 def open_sandbox(values: Settings, policy: Policy, clock: Clock) -> ServedSandbox:
     """Return the sandbox behind the listeners, with the authority and the stand-ins it had before."""
-    constraints = Constraints.for_policy(policy, values.profile) if values.ca_constrain else None
+    identity = Identity(values.sandbox, values.profile)
+    constraints = Constraints.for_policy(policy, identity) if values.ca_constrain else None
     store = AuthorityStore(values.state_dir / "ca")
     authority = store.open(
         values.sandbox, clock.now(), constraints, rules=values.rules, profile=values.profile
     )
     key = read_or_make_key(values.state_dir / "placeholders" / f"{values.sandbox}.key")
-    return ServedSandbox(Identity(values.sandbox, values.profile), authority, key)
+    return ServedSandbox(identity, authority, key)
 
 
 def password_of(path: Path | None) -> bytes:

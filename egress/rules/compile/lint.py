@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from functools import cache
-from typing import TYPE_CHECKING
 
 from egress.rules.compile.credential_slots import credential_slots
+from egress.rules.compile.delegation_lint import lint_delegations
 from egress.rules.compile.injections import is_same_place
 from egress.rules.compile.overlap import rule_covers
 from egress.rules.compile.policy_writer import scalar
+from egress.rules.compile.public_suffixes import is_over_public_suffix
 from egress.rules.compile.rule_index import RuleIndex
 from egress.rules.decide.entry import Entry, Rule
 from egress.rules.decide.plan import denies_everything
@@ -22,9 +22,6 @@ from egress.rules.decide.policy import Policy
 from egress.rules.language.hosts import HostPattern, candidate_patterns
 from egress.rules.language.report import Report, quoted
 from egress.types import InjectPlaceholder, Place, Slot
-
-if TYPE_CHECKING:
-    from publicsuffixlist import PublicSuffixList
 
 EXPIRY_WARNING_SECONDS = 14 * 86400
 MAX_COMPARED_PATHS = 10_000
@@ -40,6 +37,7 @@ def lint(policy: Policy, report: Report, now: int | None, *, is_whole: bool = Tr
         _denies_a_tunnel_cannot_see(policy, entry, report)
         _open_credential_slots(entry, report)
     _bindings_on_public_suffixes(policy, report)
+    lint_delegations(policy, report)
     if is_whole:
         _unused_secrets(policy, report)
     if now is not None:
@@ -50,7 +48,7 @@ def lint(policy: Policy, report: Report, now: int | None, *, is_whole: bool = Tr
 
 
 def _public_suffix(entry: Entry, report: Report) -> None:
-    if entry.pattern is None or not _is_over_public_suffix(entry.pattern):
+    if entry.pattern is None or not is_over_public_suffix(entry.pattern):
         return
     message = f"{quoted(entry.key)} covers names that anybody can register"
     hint = "name the hosts, or a suffix you own"
@@ -63,24 +61,12 @@ def _public_suffix(entry: Entry, report: Report) -> None:
 def _bindings_on_public_suffixes(policy: Policy, report: Report) -> None:
     for spec in policy.secrets.values():
         for binding in spec.bindings:
-            if _is_over_public_suffix(binding.pattern):
+            if is_over_public_suffix(binding.pattern):
                 report.error(
                     spec.place,
                     f"{quoted(spec.name)} is bound to {quoted(binding)}, where anybody can register names",
                     "bind it to the hosts that need it",
                 )
-
-
-def _is_over_public_suffix(pattern: HostPattern) -> bool:
-    return bool(pattern.stars) and _suffixes().is_public(pattern.suffix)
-
-
-@cache
-def _suffixes() -> PublicSuffixList:
-    from publicsuffixlist import PublicSuffixList  # noqa: PLC0415 - the list is long
-    # Only names in the list count: an unknown top-level domain is likely to be an internal one.
-
-    return PublicSuffixList(accept_unknown=False)
 
 
 # Rules that never act -------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from egress.rules.compile import entries, rules
 from egress.rules.compile import presets as preset_files
 from egress.rules.compile.canaries import PlantedPlaces, compile_canary
+from egress.rules.compile.delegations import check_delegated_profiles, compile_delegation
 from egress.rules.compile.injections import check_injections
 from egress.rules.compile.joining import join_uses
 from egress.rules.compile.lint import lint
@@ -22,6 +23,7 @@ from egress.rules.compile.rule_tests import read_rule_test
 from egress.rules.compile.secrets import compile_secret
 from egress.rules.compile.uses import PresetUse, check_lifted, read_use
 from egress.rules.decide.entry import Entry, Mode, NetworkEntry, Rule
+from egress.rules.decide.overlay import Delegation
 from egress.rules.decide.policy import CanarySpec, Policy, Profile, RuleTest, SecretSpec
 from egress.rules.language import document as documents
 from egress.rules.language.credential_guess import looks_like_credential
@@ -29,6 +31,7 @@ from egress.rules.language.document import Document, MissingValue, Value
 from egress.rules.language.hosts import HostError, HostPattern, parse_host_pattern
 from egress.rules.language.model import (
     CanaryItem,
+    DelegateItem,
     Host,
     Limits,
     Network,
@@ -44,6 +47,7 @@ from egress.types import Finding, Limit, Place
 
 TOP_DENY_KEY = "deny"
 """The key that top-level deny rules show: `deny#no-pastebin`."""
+DELEGATE_KEY = "delegate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,7 @@ class _Gathered:
     has_profiles: bool = False
     canaries: dict[str, CanarySpec] = field(default_factory=dict)
     planted: PlantedPlaces = field(default_factory=PlantedPlaces)
+    delegations: list[tuple[Delegation, DelegateItem, DocumentCursor]] = field(default_factory=list)
     tests: list[tuple[str | TestItem, DocumentCursor, HostPattern | None]] = field(default_factory=list)
     mode: tuple[Mode, Place] | None = None
     limit: Limit | None = None
@@ -126,6 +131,7 @@ class _Loader:
         self._all = _Gathered()
         self._repeated_uses: set[PresetUse] = set()
         self._deny_ids = rules.RuleIds(TOP_DENY_KEY)
+        self._delegation_ids = rules.RuleIds(DELEGATE_KEY)
 
     # Reading one file
 
@@ -265,6 +271,14 @@ class _Loader:
             else:
                 self._all.profiles[name] = (model, at / name)
 
+    def read_delegate(self, section: Value, at: DocumentCursor) -> None:
+        for number, value in enumerate(self._list(section, at)):
+            here = at / number
+            model = validate(DelegateItem, value, here)
+            if model is not None:
+                made = compile_delegation(model, here, self._delegation_ids)
+                self._all.delegations.append((made, model, here))
+
     def read_mode(self, section: Value, at: DocumentCursor) -> None:
         if isinstance(section, MissingValue):
             return
@@ -359,16 +373,20 @@ class _Loader:
         # The longest prefix decides, as in routing.
         networks = sorted(self._all.networks, key=lambda item: -item.network.prefixlen)
         by_key = {entry.key: entry for entry in [*hosts.values(), *(item.entry for item in networks)]}
+        profiles = self._profiles(by_key)
+        for _, model, at in self._all.delegations:
+            check_delegated_profiles(model, profiles, at)
         return Policy(
             entries=hosts,
             networks=tuple(networks),
             deny=tuple(self._all.deny),
             secrets=secrets,
             canaries=tuple(self._all.canaries.values()),
-            profiles=self._profiles(by_key),
+            profiles=profiles,
             mode=self._all.mode[0] if self._all.mode else "enforce",
             limit=self._all.limit,
             cases=self._cases(hosts),
+            delegations=tuple(made for made, _, _ in self._all.delegations),
             digest=digest,
         )
 
@@ -432,6 +450,7 @@ _SECTIONS: dict[str, Callable[[_Loader, Value, DocumentCursor], None]] = {
     "deny": _Loader.read_deny,
     "networks": _Loader.read_networks,
     "profiles": _Loader.read_profiles,
+    "delegate": _Loader.read_delegate,
     "mode": _Loader.read_mode,
     "limits": _Loader.read_limits,
     "tests": _Loader.read_tests,

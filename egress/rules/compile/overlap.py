@@ -6,11 +6,14 @@ lint built on it never raises a false alarm.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from egress.rules.decide.globs import PathGlob, ValueGlob
 from egress.rules.decide.predicates import Predicates
+
+_ESCAPE = re.compile("%([0-9A-F]{2})")
 
 
 def rules_may_meet(one: Predicates, other: Predicates) -> bool:
@@ -109,4 +112,10 @@ def segment_covers(one: str, other: str) -> bool:
     """Report whether `one` matches all of `other`; a wildcard of `other` counts as an ordinary character."""
     if other == "**":
         return False
-    return other != "" if one == "*" else ValueGlob(one).matches(other)
+    # An escape is one character: `*2F` matches no `%2F`.
+    return other != "" if one == "*" else ValueGlob(_unescaped(one)).matches(_unescaped(other))
+
+
+def _unescaped(segment: str) -> str:
+    """Return the segment with a single character for each escape."""
+    return _ESCAPE.sub(lambda match: chr(0xE000 + int(match[1], 16)), segment) if "%" in segment else segment

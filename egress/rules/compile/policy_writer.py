@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from egress.rules.compile.rules import IMPLICIT_RULE_ID
 from egress.rules.decide.entry import Entry, Handling, Rule, ScopedInjection
+from egress.rules.decide.overlay import Delegation
 from egress.rules.decide.policy import CANARY_VALUE_MARK, CanarySpec, Policy, Profile, SecretSpec
 from egress.rules.decide.predicates import NamedGlob, Predicates
 from egress.types import (
@@ -56,6 +57,7 @@ def as_data(policy: Policy) -> dict[str, object]:
         "profiles": None
         if policy.profiles is None
         else {name: profile_fields(profile) for name, profile in policy.profiles.items()},
+        "delegate": [{**delegation_fields(d), "place": str(d.place)} for d in policy.delegations],
     }
 
 
@@ -101,6 +103,10 @@ def _lines(policy: Policy) -> Iterator[str]:
         profiles = {name: (profile_fields(p), p.place) for name, p in policy.profiles.items()}
         # Empty profiles deny every sandbox; without the key each sandbox would get all rules.
         yield from _section("profiles", profiles) if profiles else ("", "profiles: {}")
+    if policy.delegations:
+        yield from ("", "delegate:")
+    for delegation in policy.delegations:
+        yield from _item_lines(delegation_fields(delegation), delegation.place, "  ")
 
 
 def _section(name: str, items: dict[str, tuple[Fields, Place]]) -> Iterator[str]:
@@ -388,6 +394,25 @@ def profile_fields(profile: Profile) -> Fields:
         f"{key}#{name}" for key, names in sorted(profile.rules.items()) for name in sorted(names)
     ]
     return fields | ({"rules": rules} if rules else {})
+
+
+def delegation_fields(delegation: Delegation) -> Fields:
+    """Return an item of `delegate:`."""
+    to: Fields = {}
+    if delegation.sandboxes is not None:
+        to["sandboxes"] = [glob.text for glob in delegation.sandboxes]
+    if delegation.holders is not None:
+        to["profiles"] = list[Json](sorted(delegation.holders))
+    fields: Fields = {"id": delegation.id, "to": to, "ttl": delegation.ttl}
+    if delegation.hosts:
+        fields["may"] = list[Json](sorted(delegation.kinds - {"profile"}))
+        fields["hosts"] = [str(pattern) for pattern in delegation.hosts]
+    if delegation.ports != {443}:
+        fields["ports"] = list[Json](sorted(delegation.ports))
+    fields |= predicate_fields(delegation.predicates)
+    if delegation.profiles:
+        fields["profiles"] = list[Json](sorted(delegation.profiles))
+    return fields
 
 
 def _named(globs: tuple[NamedGlob, ...]) -> Fields:

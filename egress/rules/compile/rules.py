@@ -108,7 +108,7 @@ def deny_rule(model: Deny, at: DocumentCursor, ids: RuleIds) -> Rule:
     """Compile an item of a `deny:` list."""
     predicates = predicates_of(model, at)
     if isinstance(model, TopDeny) and model.hosts is not None:
-        predicates = replace(predicates, hosts=_host_patterns(model.hosts, at / "hosts"))
+        predicates = replace(predicates, hosts=host_patterns(model.hosts, at / "hosts"))
     # A deny without any predicate would close everything; more likely its predicates were forgotten.
     if not any(getattr(model, name, None) is not None for name in (*PREDICATE_KEYS, "websocket", "hosts")):
         at.error("a deny rule needs at least one predicate", 'to deny everything write paths: ["/**"]')
@@ -135,8 +135,8 @@ def predicates_of(model: Allow | Deny | Host, at: DocumentCursor) -> Predicates:
     """Compile the predicates of a rule, or of an entry that is its own rule."""
     encoded_slash = model.encoded_slash is not None
     return Predicates(
-        methods=None if model.methods is None else _methods(model.methods, at / "methods"),
-        paths=None if model.paths is None else _paths(model.paths, at / "paths", encoded_slash=encoded_slash),
+        methods=None if model.methods is None else methods(model.methods, at / "methods"),
+        paths=None if model.paths is None else paths(model.paths, at / "paths", encoded_slash=encoded_slash),
         query=_named_globs(model.query, at / "query"),
         headers=_headers(model, at / "headers"),
         content_types=_content_types(model.content_type, at / "content_type"),
@@ -208,9 +208,10 @@ def _refuse_empty(items: Sized, at: DocumentCursor) -> None:
         at.error("an empty list matches nothing", "remove the key to match everything")
 
 
-def _methods(methods: list[str], at: DocumentCursor) -> frozenset[str]:
-    _refuse_empty(methods, at)
-    for number, method in enumerate(methods):
+def methods(texts: list[str], at: DocumentCursor) -> frozenset[str]:
+    """Compile a list of methods."""
+    _refuse_empty(texts, at)
+    for number, method in enumerate(texts):
         here = at / number
         if method.upper() in ("*", "ANY", "ALL"):
             here.error(f"{quoted(method)} is not a method", "remove `methods` to allow every method")
@@ -226,10 +227,11 @@ def _methods(methods: list[str], at: DocumentCursor) -> frozenset[str]:
             "did"
         ):
             here.warning(f"{quoted(method)} is not a common method", hint)
-    return frozenset(methods)
+    return frozenset(texts)
 
 
-def _paths(texts: list[str], at: DocumentCursor, *, encoded_slash: bool) -> tuple[PathGlob, ...]:
+def paths(texts: list[str], at: DocumentCursor, *, encoded_slash: bool = False) -> tuple[PathGlob, ...]:
+    """Compile a list of path patterns."""
     _refuse_empty(texts, at)
     globs = [
         (at / number).parse(lambda text: path_glob(text, encoded_slash=encoded_slash), text)
@@ -274,7 +276,8 @@ def _content_types(texts: list[str] | None, at: DocumentCursor) -> tuple[str, ..
     return tuple(texts)
 
 
-def _host_patterns(texts: list[str], at: DocumentCursor) -> tuple[HostPattern, ...]:
+def host_patterns(texts: list[str], at: DocumentCursor) -> tuple[HostPattern, ...]:
+    """Compile a list of host patterns."""
     _refuse_empty(texts, at)
     patterns = [(at / number).parse(parse_host_pattern, text) for number, text in enumerate(texts)]
     return tuple(pattern for pattern in patterns if pattern is not None)

@@ -4,6 +4,9 @@ Theory of operation. Both questions take the same steps: the route of the host (
 denies around it), the profile of the sandbox, port and scheme; for a request, also its canonical path and
 the rules. Each step either passes on or returns a denial with its reason. `allow` has one way, at the end.
 
+Grants of a sandbox change its route and its profile, and nothing else: a granted deny is one more deny, a
+granted allow is asked last.
+
 `decide` and `decide_host` are total: any strings in a `Head` lead to a decision. Both trust that `host` and
 `port` are the destination of the connection. A host that is not in its canonical spelling belongs to no
 entry.
@@ -18,12 +21,13 @@ from dataclasses import replace
 from egress import name_folding
 from egress.rules.decide import paths
 from egress.rules.decide.entry import Entry, Rule
-from egress.rules.decide.plan import HostRoute, MethodPlan, is_live
+from egress.rules.decide.overlay import Overlay
+from egress.rules.decide.plan import HostRoute, MethodPlan, granted_effects, is_live
 from egress.rules.decide.policy import Policy, Profile
 from egress.rules.decide.predicates import parameter_names
 from egress.rules.language import hosts
 from egress.rules.language.hosts import is_address, is_canonical
-from egress.types import Decision, Effects, Head, HostDecision, Identity, Limit, Verdict
+from egress.types import Decision, Effects, Head, HostDecision, Identity, Limit, Scheme, Verdict
 
 # A full cache of routes is dropped as a whole: simple, and a sandbox cannot grow it further.
 _MAX_ROUTES = 4096
@@ -49,19 +53,19 @@ Denial = tuple[str, Rule | None]
 
 
 def decide_host(
-    policy: Policy, identity: Identity, host: str, port: int | None, now: int, *, scheme: str = "https"
+    policy: Policy, identity: Identity, host: str, port: int | None, now: int, *, scheme: Scheme = "https"
 ) -> HostDecision:
     """Decide whether this sandbox may connect to a host at all, before its name is resolved.
 
     A port of None asks about the name alone, as DNS does.
     """
-    route = route_of(policy, host)
+    route = route_for(policy, identity, host, port, scheme, now)
     entry = route.entry
     # A DNS question has no port yet; the connection that follows is checked with its port.
     denial = _host_denial(policy, route, identity, host, now) or (
         None if port is None or entry is None else _port_denial(entry, port, scheme)
     )
-    observed = denial is None and not _has_live_rule(policy, route, identity, now)
+    observed = denial is None and not route.granted and not _has_live_rule(policy, route, identity, now)
     key, place = (entry.key, entry.place) if entry else (None, None)
     if denial is not None:
         code, rule = denial
@@ -76,7 +80,11 @@ def decide_host(
             limits=_limits(policy.limit),
         )
     if entry is None:
-        return HostDecision(Verdict.ALLOW, "observed", limits=_limits(policy.limit), observed=True)
+        ref = route.granted[0].ref if route.granted else None
+        code, place = ("observed", None) if ref is None else ("host.allowed", ref.place)
+        return HostDecision(
+            Verdict.ALLOW, code, None, place, ref, limits=_limits(policy.limit), observed=observed
+        )
     return HostDecision(
         Verdict.ALLOW,
         "observed" if observed else "host.allowed",
@@ -92,7 +100,7 @@ def decide_host(
 
 def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision:
     """Decide whether this sandbox may send this request, with which secrets and limits."""
-    route = route_of(policy, head.host)
+    route = route_for(policy, identity, head.host, head.port, head.scheme, now)
     entry = route.entry
     # Cheap checks of the destination come first: most denials never look at the path.
     denial = _host_denial(policy, route, identity, head.host, now)
@@ -125,11 +133,24 @@ def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision
             if denial is not None
             else _with_lifted(_allowed(route, rules, effects, target), plan, head)
         )
-    if is_observing(policy, entry):
-        return _observed(policy, route, target)
+    # Asked after the rules of the file: a grant never takes the place of one, nor of its credential.
+    granted, takes_requests = plan.granted.fitting(path, query, head, now)
+    if granted:
+        effects = granted_effects(entry, policy.limit)
+        return _with_lifted(_allowed(route, granted, effects, target), plan, head)
+    head = replace(head, target=target)
+    return _unruled(policy, identity, route, head, now, wants_websocket=wants_websocket or takes_requests)
+
+
+def _unruled(
+    policy: Policy, identity: Identity, route: HostRoute, head: Head, now: int, *, wants_websocket: bool
+) -> Decision:
+    """Decide on a request that no rule allows."""
+    if is_observing(policy, route.entry):
+        return _observed(policy, route, head.target)
     if head.websocket and not wants_websocket:
-        wants_websocket = _takes_requests(policy, identity, route, replace(head, target=target), now)
-    return _denied(route, ("rule.websocket" if wants_websocket else "rule.none", None), target)
+        wants_websocket = _takes_requests(policy, identity, route, head, now)
+    return _denied(route, ("rule.websocket" if wants_websocket else "rule.none", None), head.target)
 
 
 def _takes_requests(policy: Policy, identity: Identity, route: HostRoute, head: Head, now: int) -> bool:
@@ -147,6 +168,22 @@ def _takes_requests(policy: Policy, identity: Identity, route: HostRoute, head: 
 
 
 # The route ------------------------------------------------------------------------------------
+
+
+def route_for(
+    policy: Policy, identity: Identity, host: str, port: int | None, scheme: Scheme, now: int
+) -> HostRoute:
+    """Return the route of a destination for one sandbox: that of the host, with what was granted to it."""
+    route = route_of(policy, host)
+    overlay = overlay_of(policy, identity, now)
+    return route if overlay is None else overlay.route(route, host, port, scheme)
+
+
+def overlay_of(policy: Policy, identity: Identity, now: int) -> Overlay | None:
+    """Return the grants of a sandbox that hold now; None for none."""
+    overlay = policy.overlays.get(identity.sandbox)
+    # A later sandbox of the same name is another one; a profile of its own tells them apart here, too.
+    return overlay.at(now) if overlay is not None and overlay.identity == identity else None
 
 
 def route_of(policy: Policy, host: str) -> HostRoute:
@@ -221,7 +258,7 @@ def _host_denial(policy: Policy, route: HostRoute, identity: Identity, host: str
     entry = route.entry
     profile = None
     if policy.profiles is not None:
-        profile = profile_of(policy, identity)
+        profile = profile_of(policy, identity, now)
         if profile is None:
             return "profile.unknown", None
     if entry is None:
@@ -230,7 +267,7 @@ def _host_denial(policy: Policy, route: HostRoute, identity: Identity, host: str
             return "host.literal", None
         if not is_canonical(host):
             return "host.malformed", None
-        return None if policy.mode == "observe" else ("host.unknown", None)
+        return None if route.granted or policy.mode == "observe" else ("host.unknown", None)
     if profile is not None and entry.key not in profile.keys:
         return "profile.excluded", None
     if not is_observing(policy, entry) and not _has_live_rule(policy, route, identity, now):
@@ -244,9 +281,20 @@ def _port_denial(entry: Entry, port: int, scheme: str) -> Denial | None:
     return None if port in entry.clear_ports else ("host.cleartext", None)
 
 
-def profile_of(policy: Policy, identity: Identity) -> Profile | None:
+def profile_of(policy: Policy, identity: Identity, now: int) -> Profile | None:
     """Return the profile of a sandbox; None denies. Ask only if the rules have profiles."""
-    return (policy.profiles or {}).get(identity.profile or "default")
+    return (policy.profiles or {}).get(profile_name(policy, identity, now))
+
+
+def profile_name(policy: Policy, identity: Identity, now: int) -> str:
+    """Return the name of the profile that a sandbox has: the one that was chosen for it, or its own."""
+    return chosen_profile(policy, identity, now) or identity.profile or "default"
+
+
+def chosen_profile(policy: Policy, identity: Identity, now: int) -> str:
+    """Return the profile that was chosen for a sandbox; empty for its own."""
+    overlay = overlay_of(policy, identity, now)
+    return "" if overlay is None else overlay.profile
 
 
 def is_observing(policy: Policy, entry: Entry | None) -> bool:
@@ -273,7 +321,7 @@ def _in_force(
         return ()
     if policy.profiles is None:
         return rules
-    profile = profile_of(policy, identity)
+    profile = profile_of(policy, identity, now)
     ids = profile.rules.get(entry.key) if profile else _NO_IDS
     return rules if ids is None else [rule for rule in rules if rule.ref.id in ids]
 

@@ -16,11 +16,12 @@ from egress.rules.decide.decision import (
     decide,
     deny_readings,
     matching_entries,
+    profile_name,
     profile_of,
-    route_of,
+    route_for,
 )
 from egress.rules.decide.entry import Entry, Rule
-from egress.rules.decide.plan import allow_path_fits, deny_path_fits, is_live
+from egress.rules.decide.plan import HostRoute, allow_path_fits, deny_path_fits, is_live
 from egress.rules.decide.policy import Policy, SecretSpec
 from egress.rules.decide.predicates import NamedGlob, Predicates, allow_fits, deny_fits
 from egress.types import Decision, Head, Identity, Injection, InjectPlaceholder, RuleRef, Verdict
@@ -82,15 +83,21 @@ def explain(policy: Policy, identity: Identity, head: Head, now: int) -> Explana
         # Every rule of the route, not only the deciding one: a reader asks why the others did not fit.
         considered=tuple(_considered(policy, identity, head, now)),
         injected=tuple(_injected(need, policy.secrets) for need in decision.effects.needs),
-        profile=(identity.profile or "default") if policy.profiles is not None else None,
+        profile=profile_name(policy, identity, now) if policy.profiles is not None else None,
         near=() if entries else _near(policy, head.host),
-        reason=_ambiguity(policy, head) if decision.code == "path.ambiguous" else "",
+        reason=_ambiguity(_route(policy, identity, head, now), head)
+        if decision.code == "path.ambiguous"
+        else "",
     )
 
 
-def _ambiguity(policy: Policy, head: Head) -> str:
+def _route(policy: Policy, identity: Identity, head: Head, now: int) -> HostRoute:
+    return route_for(policy, identity, head.host, head.port, head.scheme, now)
+
+
+def _ambiguity(route: HostRoute, head: Head) -> str:
     try:
-        canonical_target(route_of(policy, head.host), head)
+        canonical_target(route, head)
     except paths.PathError as error:
         return str(error)
     return ""
@@ -98,7 +105,7 @@ def _ambiguity(policy: Policy, head: Head) -> str:
 
 def _considered(policy: Policy, identity: Identity, head: Head, now: int) -> Iterator[ConsideredRule]:
     # The same route as in `decide`, so the explanation cannot differ from the verdict.
-    route = route_of(policy, head.host)
+    route = _route(policy, identity, head, now)
     entry = route.entry
     # A tunnel is never read, so its rules on requests say nothing.
     if entry is not None and not entry.intercept:
@@ -116,6 +123,9 @@ def _considered(policy: Policy, identity: Identity, head: Head, now: int) -> Ite
             rule.predicates, path, query, head, slash_needs_key=route.slash_needs_key
         )
         yield ConsideredRule(rule.ref, Verdict.ALLOW, misses)
+    for rule in route.granted:
+        misses = _allow_misses(rule.predicates, path, query, head, slash_needs_key=route.slash_needs_key)
+        yield ConsideredRule(rule.ref, Verdict.ALLOW, misses)
 
 
 def _not_in_force(policy: Policy, identity: Identity, entry: Entry | None, rule: Rule, now: int) -> str:
@@ -125,7 +135,7 @@ def _not_in_force(policy: Policy, identity: Identity, entry: Entry | None, rule:
         return "the rule has expired"
     if policy.profiles is None or entry is None:
         return ""
-    profile = profile_of(policy, identity)
+    profile = profile_of(policy, identity, now)
     if profile is None or entry.key not in profile.keys:
         return "the profile does not include the host"
     ids = profile.rules.get(entry.key)

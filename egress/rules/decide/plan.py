@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from egress.rules.decide.entry import Entry, Handling, Rule, ScopedInjection
 from egress.rules.decide.globs import deny_fits_any_reading
 from egress.rules.decide.predicates import Predicates, allow_fits, deny_fits
-from egress.types import Cookies, Effects, Head, Limit, Redirects, Scrub
+from egress.types import Cookies, Effects, Head, Limit, Redirects, Scrub, Slot
 
 # Sets of rules that allowed together; a few in practice, so a full cache is simply dropped.
 _MAX_EFFECTS = 1024
 _STRICTEST_SCRUB = (Scrub.BLOCK, Scrub.MASK, Scrub.OFF)
 _STRICTEST_REDIRECTS = (Redirects.DENY, Redirects.SAME_HOST, Redirects.PASS, Redirects.SIGNED)
+
+_AUTHORIZATION = Slot("header", "authorization")
 
 
 class AllowGate:
@@ -116,21 +119,17 @@ class DenyGate:
 class MethodPlan:
     """The gates for one method. The denies of `lifted` are only named in records."""
 
-    __slots__ = ("allow", "deny", "lifted")
+    __slots__ = ("allow", "deny", "granted", "lifted")
 
-    def __init__(
-        self,
-        allow: Sequence[Rule],
-        deny: Sequence[Rule],
-        lifted: Sequence[Rule],
-        method: str,
-        *,
-        slash_needs_key: bool,
-    ) -> None:
-        fitting = [rule for rule in allow if takes_method(rule.predicates, method)]
-        self.allow = AllowGate(fitting, slash_needs_key=slash_needs_key)
-        self.deny = DenyGate([rule for rule in deny if takes_method(rule.predicates, method)])
-        self.lifted = DenyGate([rule for rule in lifted if takes_method(rule.predicates, method)])
+    def __init__(self, route: HostRoute, method: str) -> None:
+        def taking(rules: Sequence[Rule]) -> list[Rule]:
+            return [rule for rule in rules if takes_method(rule.predicates, method)]
+
+        allow = route.entry.allow if route.entry else ()
+        self.allow = AllowGate(taking(allow), slash_needs_key=route.slash_needs_key)
+        self.granted = AllowGate(taking(route.granted), slash_needs_key=route.slash_needs_key)
+        self.deny = DenyGate(taking(route.deny))
+        self.lifted = DenyGate(taking(route.lifted))
 
 
 class HostRoute:
@@ -144,6 +143,7 @@ class HostRoute:
         "deny",
         "encoded_slash",
         "entry",
+        "granted",
         "is_closed",
         "is_lasting",
         "lifted",
@@ -153,13 +153,21 @@ class HostRoute:
         "strict_paths",
     )
 
-    def __init__(self, entry: Entry | None, deny: Sequence[Rule], lifted: Sequence[Rule] = ()) -> None:
+    def __init__(
+        self,
+        entry: Entry | None,
+        deny: Sequence[Rule],
+        lifted: Sequence[Rule] = (),
+        granted: Sequence[Rule] = (),
+    ) -> None:
         self.entry = entry
         self.deny = tuple(deny)
         self.lifted = tuple(lifted)
+        self.granted = tuple(granted)
+        """Allow rules of grants, which are asked after those of the entry."""
         allow = entry.allow if entry else ()
         # Lifted denies count here: lifting a deny must not make the reading of requests more lenient.
-        rules = [rule.predicates for rule in (*allow, *deny, *lifted)]
+        rules = [rule.predicates for rule in (*allow, *deny, *lifted, *granted)]
         self.methods = frozenset().union(*(predicates.methods or () for predicates in rules))
         self._odd_cases = frozenset(method.upper() for method in self.methods)
         self._plans: dict[str, MethodPlan] = {}
@@ -194,9 +202,7 @@ class HostRoute:
         name = method if method in self.methods else ""
         plan = self._plans.get(name)
         if plan is None:
-            allow = self.entry.allow if self.entry else ()
-            plan = MethodPlan(allow, self.deny, self.lifted, name, slash_needs_key=self.slash_needs_key)
-            self._plans[name] = plan
+            plan = self._plans[name] = MethodPlan(self, name)
         return plan
 
     def effects(self, rules: Sequence[Rule], top: Limit | None) -> Effects:
@@ -238,6 +244,29 @@ def combine_effects(entry: Entry | None, rules: Sequence[Rule], top: Limit | Non
         kept_query=frozenset().union(
             *(handling.kept_query or entry.handling.kept_query or () for handling in handlings)
         ),
+    )
+
+
+def granted_effects(entry: Entry | None, top: Limit | None) -> Effects:
+    """Return the effects on a request that only a grant allows: no credential, neither ours nor its own.
+
+    The sandbox can put nothing into the slots that the entry has for credentials: beside a secret of the file
+    it would be replaced, so without one it must not take its place.
+    """
+    effects = combine_effects(entry, (), top)
+    items = entry.inject if entry else ()
+    slots = [slot for item in items for slot in (*item.injection.slots, *item.strip)]
+    return replace(
+        effects,
+        needs=(),
+        # The path cannot be emptied; a placeholder in it is denied as misplaced.
+        strips=tuple(
+            dict.fromkeys(
+                _AUTHORIZATION if slot.kind == "basic" else slot for slot in slots if slot.kind != "path"
+            )
+        ),
+        cookies=Cookies.DROP if items and entry and entry.handling.cookies is None else effects.cookies,
+        misplaced_pass=False,
     )
 
 

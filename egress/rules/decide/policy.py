@@ -6,9 +6,11 @@ be dropped at any moment without changing an answer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from egress.rules.decide.entry import Entry, Mode, NetworkEntry, Rule
+from egress.rules.decide.overlay import Delegation, Overlay
 from egress.rules.decide.plan import HostRoute
 from egress.rules.language.hosts import HostPattern
 from egress.types import Limit, Place, Shape
@@ -112,6 +114,9 @@ class Policy:
     mode: Mode = "enforce"
     limit: Limit | None = None
     cases: tuple[RuleTest, ...] = ()
+    delegations: tuple[Delegation, ...] = ()
+    overlays: Mapping[str, Overlay] = field(default_factory=dict)
+    """The grants of sandboxes, by name. They come from a running proxy, never from a file."""
     digest: str = ""
     routes: dict[str, HostRoute] = field(default_factory=dict, repr=False, compare=False)
     """Routes of hosts that were asked for, by host."""
@@ -122,7 +127,10 @@ class Policy:
     def ports(self) -> frozenset[int]:
         """Return every port on which the proxy has to listen."""
         entries = [*self.entries.values(), *(network.entry for network in self.networks)]
-        return frozenset().union(*(entry.ports | entry.clear_ports for entry in entries))
+        return frozenset().union(
+            *(entry.ports | entry.clear_ports for entry in entries),
+            *(each.ports for each in self.delegations if "allow" in each.kinds),
+        )
 
 
 EMPTY_POLICY = Policy()

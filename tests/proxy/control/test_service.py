@@ -24,7 +24,7 @@ from egress.proxy.lanes.engine import ServedSandbox
 from egress.proxy.settings import Settings
 from egress.rules.compile.load import LoadResult, RuleText, load
 from egress.secrets.source_value import SourceValue
-from egress.types import Finding, Place, Severity
+from egress.types import Finding, Identity, Place, Severity
 from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.proxy_stack import SANDBOX, ProxyStack
 from tests.unit.audit.sample import FACTS, NAME, OPENING, RECORD
@@ -262,7 +262,7 @@ async def test_no_reload_gives_a_secret_back(running: Running) -> None:
 async def test_an_authority_that_cannot_sign_for_all_hosts_is_told(running: Running) -> None:
     engine = running.stack.engine
     sandbox = engine.sandboxes[SANDBOX]
-    limits = Constraints.for_policy(engine.policy)
+    limits = Constraints.for_policy(engine.policy, Identity(SANDBOX))
     sandbox.authority = Authority.create("test", engine.clock.now(), limits)
     running.rules += "  new.example.org: {}\n"
     await running.ask("POST", "/reload")

@@ -8,8 +8,10 @@ from cryptography import x509
 from egress.ca import Authority, Constraints
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.policy import Policy
+from egress.types import Identity
 
 NOW = 1_800_000_000
+BOX = Identity("box")
 
 
 def policy(text: str) -> Policy:
@@ -28,7 +30,11 @@ hosts:
 
 
 def test_it_permits_what_the_rules_intercept() -> None:
-    assert Constraints.for_policy(HOSTS).names == ("api.github.com", "deep.example.org", "static.example.com")
+    assert Constraints.for_policy(HOSTS, BOX).names == (
+        "api.github.com",
+        "deep.example.org",
+        "static.example.com",
+    )
 
 
 def test_a_name_below_another_adds_nothing() -> None:
@@ -51,11 +57,11 @@ def test_a_name_below_another_adds_nothing() -> None:
     ],
 )
 def test_it_tells_what_it_permits(host: str, *, permitted: bool) -> None:
-    assert Constraints.for_policy(HOSTS).permits(host) is permitted
+    assert Constraints.for_policy(HOSTS, BOX).permits(host) is permitted
 
 
 def test_the_certificate_says_the_same() -> None:
-    made = Constraints.for_policy(HOSTS)
+    made = Constraints.for_policy(HOSTS, BOX)
     authority = Authority.create("one", NOW, made)
     assert authority.constraints == made
     extension = authority.certificate.extensions.get_extension_for_class(x509.NameConstraints)
@@ -92,7 +98,7 @@ def test_an_authority_without_constraints_has_none() -> None:
     ],
 )
 def test_a_reload_is_told_what_a_certificate_lacks(text: str, lacking: tuple[str, ...]) -> None:
-    assert Constraints.for_policy(HOSTS).missing_entries(policy(text)) == lacking
+    assert Constraints.for_policy(HOSTS, BOX).missing_entries(policy(text), BOX) == lacking
 
 
 def test_only_the_profile_of_the_sandbox_counts() -> None:
@@ -104,8 +110,10 @@ profiles:
   default: { hosts: [a.example.com] }
   other: { hosts: [b.example.com] }
 """)
-    assert Constraints.for_policy(profiled).names == ("a.example.com",)
-    assert Constraints.for_policy(profiled, "other").names == ("b.example.com",)
-    assert Constraints.for_policy(profiled, "missing").names == ()
-    assert Constraints.for_policy(profiled).missing_entries(profiled, "other") == ("b.example.com",)
-    assert Constraints.for_policy(profiled).missing_entries(profiled, "default") == ()
+    assert Constraints.for_policy(profiled, BOX).names == ("a.example.com",)
+    assert Constraints.for_policy(profiled, Identity("box", "other")).names == ("b.example.com",)
+    assert Constraints.for_policy(profiled, Identity("box", "missing")).names == ()
+    assert Constraints.for_policy(profiled, BOX).missing_entries(profiled, Identity("box", "other")) == (
+        "b.example.com",
+    )
+    assert Constraints.for_policy(profiled, BOX).missing_entries(profiled, Identity("box", "default")) == ()

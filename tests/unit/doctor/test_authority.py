@@ -11,6 +11,7 @@ from egress.ca.constraints import Constraints
 from egress.ca.issue import DAY_SECONDS, new_key, root_certificate
 from egress.doctor import authority
 from egress.doctor.diagnosis import Level
+from egress.types import Identity
 from tests.unit.doctor.proxy_setups import RULES, by_name, is_content, needs_care, only, patient, policy_of
 
 NOW = 1_795_000_000
@@ -80,7 +81,7 @@ def test_one_that_ends_soon_or_has_ended_or_not_begun_is_told(
 
 
 def test_one_that_lacks_hosts_of_the_rules_is_doubtful(store: AuthorityStore, tmp_path: Path) -> None:
-    store.open("default", NOW, Constraints.for_policy(policy_of(RULES)))
+    store.open("default", NOW, Constraints.for_policy(policy_of(RULES), Identity("default")))
     found = patient(tmp_path, now=NOW, ca_constrain=True)
     assert is_content(authority.check(found))
     more = patient(tmp_path, RULES + "  b.example.com: {}\n", now=NOW, ca_constrain=True)
