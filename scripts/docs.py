@@ -89,6 +89,8 @@ PARTS = {
     "CommandSource": ("Command", "In the place of a text, in `from:` of a secret."),
     "Network": ("Networks", "An item of `networks:`."),
     "ProfileItem": ("Profiles", "Below a name in `profiles:`."),
+    "DelegateItem": ("Delegations", "An item of `delegate:`."),
+    "DelegateTo": ("Delegate to", "Below `to:` of an item of `delegate:`."),
     "UseItem": ("Use", "An item of `use:` with parameters: beside `PRESET: {parameter: value}` may stand"),
     "TestItem": ("Tests", "An item of `tests:` in its long form."),
 }

@@ -18,7 +18,7 @@ from egress.rules.decide.globs import GlobError, path_glob
 from egress.rules.decide.policy import Policy
 from egress.rules.language.hosts import is_address
 from egress.rules.language.report import did_you_mean
-from egress.types import Head, Verdict
+from egress.types import GrantRef, Head, Verdict
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
 
@@ -128,6 +128,10 @@ def _denied(asked: DeniedRequest) -> DenialFix:
     rule = asked.answer.decision.rule
     if rule is None:
         return DenialFix("")
+    if isinstance(rule, GrantRef):
+        return DenialFix(
+            f"it was denied to this sandbox for now: `egress policy NAME --undo {rule.id}` lifts it"
+        )
     # A deny of a preset has no line in the operator's own file that could be edited.
     if rule.place.via:
         used = f"{rule.place.file}:{rule.place.line}"

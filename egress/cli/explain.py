@@ -12,6 +12,7 @@ import click
 from egress.cli import folder_options, render, rulefiles
 from egress.cli.denial_fix import DenialFix, find_fix
 from egress.cli.render import BAD, BOLD, DIM, GOOD, Cell
+from egress.cli.sandbox_grants import with_grants
 from egress.errors import CODES, UsageError
 from egress.rules.compile.policy_writer import limit_fields
 from egress.rules.compile.rule_tests import ParsedUrl, describe_decision, parse_url
@@ -19,16 +20,18 @@ from egress.rules.decide.explain import ConsideredRule, Explanation
 from egress.rules.decide.explain import explain as explained
 from egress.rules.language import quantities
 from egress.rules.language.report import MeaningError
-from egress.types import Head, Headers, Identity, Verdict
+from egress.types import GrantRef, Head, Headers, Identity, Verdict
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class RequestOptions(TypedDict):
-    """Options about the request, besides method and URL."""
+    """Options about the request and who sends it, besides method and URL."""
 
     headers: tuple[str, ...]
     profile: str | None
+    sandbox: str | None
+    runtime_dir: Path | None
     at: str | None
     websocket: bool
 
@@ -54,6 +57,8 @@ class RequestOptions(TypedDict):
     help="Header of the request; may be repeated.",
 )
 @click.option("--profile", "-p", help="Profile of the sandbox.")
+@click.option("--sandbox", metavar="NAME", help="A running sandbox, with its profile and grants.")
+@folder_options.of_running
 @click.option("--at", metavar="MOMENT", help="Time of the request: a day or RFC 3339 moment. [now]")
 @click.option("--websocket", is_flag=True, help="The request opens a WebSocket.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
@@ -68,7 +73,8 @@ def explain(
     """Show what would happen to a request, and which line decides it.
 
     Also shows the other rules considered, and for a denial how to allow it. Without FILE, reads
-    config/hosts.yaml or else hosts.yaml. No secret is resolved and nothing is sent. The exit status is 0 for
+    config/hosts.yaml or else hosts.yaml. No secret is resolved and nothing is sent. With --sandbox, its proxy
+    is asked for what is granted to it for now. The exit status is 0 for
     allowed, 1 for denied.
 
     \b
@@ -80,12 +86,17 @@ def explain(
     where = _url(url)
     at = given["at"]
     moment = rulefiles.now() if at is None else _moment(at)
+    if given["sandbox"] is not None and given["profile"] is not None:
+        raise click.UsageError("--sandbox has a profile already: leave --profile out.")
     _, policy = rulefiles.policy((*named, *files))
+    identity = Identity("explain", given["profile"])
+    if given["sandbox"] is not None:
+        policy, identity = with_grants(policy, given["sandbox"], given["runtime_dir"])
     # The proxy decides on raw bytes, so the answer must depend on the same ones.
     target = _on_the_wire(where.target)
     headers = _headers(given["headers"])
     head = Head(method, where.scheme, where.host, where.port, target, headers, given["websocket"])
-    answer = explained(policy, Identity("explain", given["profile"]), head, moment)
+    answer = explained(policy, identity, head, moment)
     advice = DenialFix("") if answer.decision.allowed else find_fix(policy, head, answer)
     if as_json:
         render.data(_as_data(answer, advice))
@@ -181,6 +192,8 @@ def _facts(answer: Explanation) -> Iterator[list[Cell]]:
         yield ["rule", decision.rule.id, (str(decision.rule.place), DIM)]
         if decision.rule.reason:
             yield ["reason", decision.rule.reason, ""]
+        if isinstance(decision.rule, GrantRef):
+            yield ["granted", f"by the delegation {decision.rule.delegation}", ""]
     if decision.allowed:
         yield from _consequences(answer)
 
@@ -232,6 +245,7 @@ def _as_data(answer: Explanation, advice: DenialFix) -> dict[str, object]:
         "profile": answer.profile,
         "inject": [{"secret": i.secret, "slots": list(i.slots), "source": i.source} for i in answer.injected],
         "lifted": str(decision.lifted) if decision.lifted else None,
+        "delegation": decision.rule.delegation if isinstance(decision.rule, GrantRef) else None,
         "strip": [str(slot) for slot in decision.effects.strips],
         "entries": [{"key": entry.key, "place": str(entry.place)} for entry in answer.entries],
         "considered": [

@@ -9,18 +9,15 @@ from pathlib import Path
 
 import click
 
-from egress import environment
 from egress.cli import folder_options, render
 from egress.cli.control_client import ask_proxy
+from egress.cli.proxy_choice import MAX_AT_ONCE, chosen_folders
 from egress.cli.render import BAD, BOLD, GOOD, count
 from egress.control_client import NoProxyError
 from egress.errors import ContentError, EgressError, UnreadableError, UsageError
 from egress.fleet.embedded_proxy import SANDBOX_NAME
-from egress.fleet.running_proxies import proxy_folders, running_proxies
 from egress.unix.http_connection import JsonAnswer
 
-MAX_AT_ONCE = 32
-"""Proxies that are asked at the same time."""
 _MAX_NAMES = 50
 """Names that a hint lists."""
 _AFTER = {
@@ -85,12 +82,7 @@ def kill(
 
 def _ask_all(body: Mapping[str, object], runtime_dir: Path | None, run: str | None) -> list[JsonAnswer]:
     """Ask every proxy with this runtime folder, or that of one run."""
-    above = runtime_dir or environment.runtime_dir(environment.read_environment())
-    folders = proxy_folders(above)
-    if run is not None:
-        folders = [proxy.folder for proxy in running_proxies(above) if proxy.run == run]
-        if not folders:
-            raise UsageError(f"no run {run[:60]} is running", "`egress ps` lists runs with sandboxes")
+    folders = chosen_folders(runtime_dir, run)
     # All at once: a proxy that hangs must not hold up what is revoked in the others.
     with ThreadPoolExecutor(MAX_AT_ONCE) as threads:
         found = list(threads.map(lambda folder: _ask(body, folder), folders))

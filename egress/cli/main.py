@@ -44,6 +44,7 @@ COMMANDS = {
     "gate": ("egress.cli.gate:gate", "Hold a pod back until its network leads to the proxy alone."),
     "doctor": ("egress.cli.doctor:doctor", "Find problems around the proxy, and their fixes."),
     "kill": ("egress.cli.kill:kill", "Revoke a sandbox, host or secret immediately."),
+    "policy": ("egress.cli.policy:policy", "Show or change what one sandbox may do for now."),
     "log": ("egress.cli.log:log", "Search, summarise, verify and prune the audit log."),
     "ui": ("egress.cli.ui:ui", "Show the audit log in a browser."),
     "env": ("egress.cli.env:env", "Point a terminal at a running proxy."),

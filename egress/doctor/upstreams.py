@@ -29,7 +29,7 @@ from egress.tls.contexts import UpstreamContexts
 from egress.tls.pins import Pins
 from egress.tls.roots import trusted_roots
 from egress.tls.verification import is_verified, verification_failure
-from egress.types import HostDecision, Identity, Scheme
+from egress.types import HostDecision, Identity
 
 Misfit = Literal["", "early", "late"]
 
@@ -112,12 +112,13 @@ def dialer_of(setup: ProxySetup, resolver: NameResolver) -> Dialer:
 def targets(setup: ProxySetup) -> Iterator[ProbeTarget]:
     """Yield every named host that the rules open for the sandbox, with each of its ports."""
     for entry, host in _named(setup):
-        schemes: dict[Scheme, frozenset[int]] = {"https": entry.ports, "http": entry.clear_ports}
-        for scheme, ports in schemes.items():
+        for scheme, ports in (("https", entry.ports), ("http", entry.clear_ports)):
             for port in sorted(ports):
                 decision = _decided(setup, host, port, scheme)
                 if decision.allowed:
-                    yield ProbeTarget(Destination(scheme, host, port), decision)
+                    yield ProbeTarget(
+                        Destination("https" if scheme == "https" else "http", host, port), decision
+                    )
 
 
 # Entries that are not probed ----------------------------------------------------------------------
@@ -146,7 +147,7 @@ def _left_out(setup: ProxySetup) -> Iterator[Diagnosis]:
                 yield note(f"{host}:{port}", f"not checked: {why[:1].lower()}{why[1:].rstrip('.')}")
 
 
-def _decided(setup: ProxySetup, host: str, port: int, scheme: Scheme) -> HostDecision:
+def _decided(setup: ProxySetup, host: str, port: int, scheme: str) -> HostDecision:
     if setup.policy is None:
         raise ValueError("no rules to decide by")
     identity = Identity(setup.values.sandbox, setup.values.profile)

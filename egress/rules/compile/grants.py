@@ -88,6 +88,17 @@ def grant_fields(grant: Grant) -> dict[str, object]:
     }
 
 
+def read_grant(fields: object, policy: Policy, identity: Identity) -> Grant:
+    """Read a grant of a running proxy. Raises `UsageError` where this policy would not have made it."""
+    known = fields if isinstance(fields, Mapping) else {}
+    terms = read_terms({key: known[key] for key in _PROFILE_KEYS | _REQUEST_KEYS if key in known})
+    grant_id, expires = known.get("id"), known.get("expires")
+    if not isinstance(grant_id, str) or type(expires) is not int:
+        raise UsageError("a grant has no id or no end")
+    delegation = covering(policy, identity, terms)
+    return Grant(grant_id, terms, expires, delegation.id, delegation.place)
+
+
 def read_terms(fields: Mapping[str, object]) -> GrantTerms:
     """Read a change that another program asks for. Raises `UsageError` for anything but that."""
     kind, ttl, by = fields.get("kind"), fields.get("ttl"), fields.get("by", "")

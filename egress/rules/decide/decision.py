@@ -27,7 +27,7 @@ from egress.rules.decide.policy import Policy, Profile
 from egress.rules.decide.predicates import parameter_names
 from egress.rules.language import hosts
 from egress.rules.language.hosts import is_address, is_canonical
-from egress.types import Decision, Effects, Head, HostDecision, Identity, Limit, Scheme, Verdict
+from egress.types import Decision, Effects, Head, HostDecision, Identity, Limit, Verdict
 
 # A full cache of routes is dropped as a whole: simple, and a sandbox cannot grow it further.
 _MAX_ROUTES = 4096
@@ -53,7 +53,7 @@ Denial = tuple[str, Rule | None]
 
 
 def decide_host(
-    policy: Policy, identity: Identity, host: str, port: int | None, now: int, *, scheme: Scheme = "https"
+    policy: Policy, identity: Identity, host: str, port: int | None, now: int, *, scheme: str = "https"
 ) -> HostDecision:
     """Decide whether this sandbox may connect to a host at all, before its name is resolved.
 
@@ -171,7 +171,7 @@ def _takes_requests(policy: Policy, identity: Identity, route: HostRoute, head: 
 
 
 def route_for(
-    policy: Policy, identity: Identity, host: str, port: int | None, scheme: Scheme, now: int
+    policy: Policy, identity: Identity, host: str, port: int | None, scheme: str, now: int
 ) -> HostRoute:
     """Return the route of a destination for one sandbox: that of the host, with what was granted to it."""
     route = route_of(policy, host)

@@ -18,7 +18,7 @@ from egress.rules.decide.globs import ValueGlob
 from egress.rules.decide.plan import HostRoute
 from egress.rules.decide.predicates import Predicates
 from egress.rules.language.hosts import HostPattern
-from egress.types import GrantRef, Identity, Place, Scheme
+from egress.types import GrantRef, Identity, Place
 
 GRANT_KEY = "grant"
 """The key that rules of grants show: `grant#g-1f2e3d4c`."""
@@ -99,7 +99,7 @@ class Overlay:
 
     identity: Identity
     grants: tuple[Grant, ...]
-    routes: dict[tuple[str, int | None, Scheme], HostRoute] = field(
+    routes: dict[tuple[str, int | None, str], HostRoute] = field(
         default_factory=dict, repr=False, compare=False
     )
     """Routes with the rules that were granted, for a destination; a cache."""
@@ -114,7 +114,7 @@ class Overlay:
         live = tuple(grant for grant in self.grants if now < grant.expires)
         return self if len(live) == len(self.grants) else replace(self, grants=live, routes={})
 
-    def route(self, route: HostRoute, host: str, port: int | None, scheme: Scheme) -> HostRoute:
+    def route(self, route: HostRoute, host: str, port: int | None, scheme: str) -> HostRoute:
         """Return the route of a destination with the rules of the grants that are about it."""
         key = (host, port, scheme)
         known = self.routes.get(key)

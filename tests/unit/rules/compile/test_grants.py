@@ -12,6 +12,7 @@ from egress.rules.compile.grants import (
     NotDelegatedError,
     covering,
     grant_fields,
+    read_grant,
     read_terms,
     terms_text,
     with_overlays,
@@ -210,6 +211,11 @@ def test_the_fields_of_a_grant_can_be_read_again() -> None:
     rules = with_profile(granted(RULES, "allow", "b.example", methods=["GET"], paths=["/a/é"]), "wide")
     for grant in rules.overlays["box"].grants:
         fields = grant_fields(grant)
-        told = {key: fields[key] for key in fields.keys() - {"id", "expires", "delegation", "change"}}
-        assert read_terms(told) == grant.terms
+        assert read_grant(fields, rules, BOX) == grant
         assert fields["change"] == terms_text(grant.terms)
+        wrong: object
+        for wrong in (None, [], {}, fields | {"id": 7}, fields | {"expires": "soon"}, fields | {"ttl": 0}):
+            with pytest.raises(UsageError):
+                read_grant(wrong, rules, BOX)
+        with pytest.raises(NotDelegatedError):
+            read_grant(fields, policy("hosts: {a.example: {}}"), BOX)

@@ -37,6 +37,8 @@ def test_two_patterns_meet(one: str, other: str, do: bool) -> None:
         ("/**", "/a/*", True), ("/a/**", "/a/b/**", True), ("/a/**", "/a", True), ("/a/*", "/a/b*", True),
         ("/a*", "/ab*c", True), ("/a/b/**", "/a/**", False), ("/a/*", "/a/**", False), ("/a", "/b", False),
         ("/ab*", "/a*", False), ("/*", "/", False), ("/**/b", "/a/b", True),
+        # An escape is one character.
+        ("/*9", "/%C3%A9", False), ("/*é", "/%C3%A9", True), ("/*%A9", "/x%C3*%A9", True),
     ],
 )  # fmt: skip
 def test_one_pattern_covers_another(wide: str, narrow: str, does: bool) -> None:

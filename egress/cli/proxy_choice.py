@@ -1,0 +1,75 @@
+"""The choice of a running proxy: all of this user, that of one run, or the one that has a sandbox."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+from egress import environment
+from egress.cli.control_client import ask_proxy
+from egress.errors import ContentError, UnreadableError, UsageError
+from egress.fleet.running_proxies import proxy_folders, running_proxies
+from egress.unix.http_connection import JsonAnswer
+
+_NAME = re.compile(r"[a-z0-9._-]{1,63}")
+MAX_AT_ONCE = 32
+"""Proxies that are asked at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxProxy:
+    """The proxy of a sandbox, with its answer about the rules of that sandbox."""
+
+    folder: Path | None
+    """The folder of its sockets; None for the usual one."""
+    policy: JsonAnswer
+
+
+def chosen_folders(runtime_dir: Path | None, run: str | None) -> list[Path]:
+    """Return the folders of the sockets of every proxy, or of that of one run. Raises `UsageError`."""
+    above = runtime_dir or environment.runtime_dir(environment.read_environment())
+    if run is None:
+        return proxy_folders(above)
+    folders = [proxy.folder for proxy in running_proxies(above) if proxy.run == run]
+    if not folders:
+        raise UsageError(f"no run {run[:60]} is running", "`egress ps` lists runs with sandboxes")
+    return folders
+
+
+def proxy_of(sandbox: str, runtime_dir: Path | None, run: str | None) -> SandboxProxy:
+    """Return the proxy that has this sandbox. Raises `UsageError` where none has, or more than one."""
+    if not _NAME.fullmatch(sandbox):
+        raise UsageError("this is no name of a sandbox", "`egress ps` lists sandboxes")
+    target = f"/policy/{sandbox}"
+
+    def look(folder: Path) -> SandboxProxy | None:
+        try:
+            return SandboxProxy(folder, ask_proxy("GET", target, None, folder))
+        except UnreadableError:
+            # A proxy that has ended since has no sandboxes.
+            return None
+
+    with ThreadPoolExecutor(MAX_AT_ONCE) as threads:
+        asked = [found for found in threads.map(look, chosen_folders(runtime_dir, run)) if found is not None]
+    # Without any proxy that is the error to tell.
+    asked = asked or [SandboxProxy(runtime_dir, ask_proxy("GET", target, None, runtime_dir))]
+    having = [each for each in asked if each.policy.status == HTTPStatus.OK]
+    if len(having) == 1:
+        return having[0]
+    if having:
+        raise UsageError(
+            f"{len(having)} runs have a sandbox of this name", "name one with --run; `egress ps` lists them"
+        )
+    # Another answer than that there is no such sandbox is more to the point.
+    found = max((each.policy for each in asked), key=lambda policy: policy.status)
+    raise error_of(found)
+
+
+def error_of(answer: JsonAnswer) -> ContentError | UsageError:
+    """Return the error that an answer of a proxy is."""
+    message, hint = str(answer.body.get("error", "the proxy refused it")), str(answer.body.get("hint", ""))
+    is_usage = answer.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND)
+    return UsageError(message, hint) if is_usage else ContentError(message, hint)

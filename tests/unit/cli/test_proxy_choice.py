@@ -1,0 +1,73 @@
+"""The proxy of a sandbox is found among all that run; a doubt is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from egress.cli import proxy_choice
+from egress.cli.proxy_choice import chosen_folders, error_of, proxy_of
+from egress.control_client import NoProxyError
+from egress.errors import ContentError, EgressError, UsageError
+from egress.unix.http_connection import JsonAnswer
+
+ANSWERS = {
+    "has": JsonAnswer(200, {"sandbox": "box"}),
+    "twin": JsonAnswer(200, {"sandbox": "box"}),
+    "lacks": JsonAnswer(404, {"error": "no sandbox has this name"}),
+    "broken": JsonAnswer(500, {"error": "it broke"}),
+}
+
+
+def ask(method: str, target: str, body: Mapping[str, object] | None, folder: Path | None) -> JsonAnswer:
+    if folder is None or folder.name == "gone":
+        raise NoProxyError("no proxy is running")
+    return ANSWERS[folder.name]
+
+
+def found(monkeypatch: pytest.MonkeyPatch, *names: str, sandbox: str = "box") -> str:
+    monkeypatch.setattr(proxy_choice, "ask_proxy", ask)
+    monkeypatch.setattr(
+        proxy_choice, "chosen_folders", lambda runtime_dir, run: [Path(name) for name in names]
+    )
+    return str(proxy_of(sandbox, None, None).folder)
+
+
+def test_the_one_that_has_the_sandbox_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(monkeypatch, "lacks", "gone", "has", "broken") == "has"
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "message"),
+    [
+        (["has", "twin"], UsageError, "2 runs have a sandbox of this name"),
+        (["lacks", "gone"], UsageError, "no sandbox has this name"),
+        (["lacks", "broken"], ContentError, "it broke"),
+        (["gone"], NoProxyError, "no proxy is running"),
+        ([], NoProxyError, "no proxy is running"),
+    ],
+)
+def test_no_proxy_or_more_than_one_is_an_error(
+    names: list[str], error: type[EgressError], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(error, match=message):
+        found(monkeypatch, *names)
+
+
+@pytest.mark.parametrize("name", ["", "../kill", "a b", "A", "x" * 64, "a\r\nb", "box/"])
+def test_a_name_that_is_none_asks_nobody(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="no name of a sandbox"):
+        found(monkeypatch, "gone", sandbox=name)
+
+
+def test_a_run_that_does_not_run_is_an_error(tmp_path: Path) -> None:
+    assert chosen_folders(tmp_path, None) == []
+    with pytest.raises(UsageError, match="no run r-1 is running"):
+        chosen_folders(tmp_path, "r-1")
+
+
+def test_a_wrong_question_is_told_from_a_refusal() -> None:
+    assert isinstance(error_of(JsonAnswer(400, {})), UsageError)
+    assert isinstance(error_of(JsonAnswer(409, {})), ContentError)
