@@ -47,9 +47,9 @@ def is_used(word: str, where: Iterable[str]) -> bool:
 TABLE = rows(text(PAGE))
 
 
-def test_it_is_in_form_and_has_60_to_80_words() -> None:
+def test_it_is_in_form_and_has_60_to_85_words() -> None:
     assert faults(TABLE) == []
-    assert 60 <= len(TABLE) <= 80
+    assert 60 <= len(TABLE) <= 85
 
 
 def test_every_word_is_used_in_code_or_documentation() -> None:

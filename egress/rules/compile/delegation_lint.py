@@ -30,6 +30,7 @@ def _compare(delegation: Delegation, entry: Entry, report: Report) -> None:
     if "allow" not in delegation.kinds:
         return
     key, name = quoted(entry.key), quoted(delegation.id)
+    # What can allow nothing comes first: the notice about a credential is for what takes effect.
     if not entry.intercept:
         report.warning(
             delegation.place,

@@ -34,6 +34,7 @@ def compile_delegation(model: DelegateItem, at: DocumentCursor, ids: rules.RuleI
     kinds: tuple[GrantKind, ...] = ("allow", "deny") if model.may is None else tuple(model.may)
     if "allow" not in kinds and model.ports is not None:
         (at / "ports").key_error("`ports` has no effect: a deny holds on every port", "remove it")
+    # The bounds are compiled even without `hosts`, so that one run shows every mistake in them.
     sandboxes, holders = _holders(model.to, at / "to")
     return Delegation(
         id=ids.claim(model.id, at).id,

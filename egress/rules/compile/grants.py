@@ -182,6 +182,8 @@ def _beyond(delegation: Delegation, terms: GrantTerms) -> str:
 
 def with_overlays(policy: Policy, overlays: Mapping[str, Overlay]) -> Policy:
     """Return the policy with the grants that it delegates, of those in `overlays`."""
+    if not overlays and not policy.overlays:
+        return policy
     kept: dict[str, Overlay] = {}
     for name, overlay in overlays.items():
         grants = []
