@@ -37,6 +37,7 @@ COMMANDS = {
     "sleep": ("egress.cli.sandboxes.sleep:sleep", "Stop sandboxes until their next use."),
     "wake": ("egress.cli.sandboxes.sleep:wake", "Start sandboxes that are asleep."),
     "rm": ("egress.cli.sandboxes.rm:rm", "Remove sandboxes."),
+    "snapshot": ("egress.cli.sandboxes.snapshot:snapshot", "Keep the files of sandboxes under names."),
     "image": ("egress.cli.sandboxes.image:image", "Build images; write compose and Kubernetes files."),
     "trust": ("egress.cli.trust:trust", "Trust a rule file after reading it."),
     "status": ("egress.cli.status:status", "Show the status of a running proxy."),

@@ -66,7 +66,7 @@ class ProgressStep:
 
     def _line(self, seconds: float) -> str:
         # The time stands before the stage, whose end is cut in a narrow terminal.
-        moved = f", {_size(self._bytes)}" if self._bytes else ""
+        moved = f", {size_text(self._bytes)}" if self._bytes else ""
         stage = f": {self._stage}" if self._stage else ""
         return f"egress: {self._name}, {_duration(seconds)}{moved}{stage}"
 
@@ -113,7 +113,7 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
 
 
-def _size(count: int) -> str:
+def size_text(count: int) -> str:
     """Return a number of bytes with its unit, as disks are labelled."""
     shown, unit = count / 1000, _BYTE_UNITS[0]
     for larger in _BYTE_UNITS[1:]:

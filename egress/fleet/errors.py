@@ -43,6 +43,30 @@ class ProxyFailedError(SandboxError):
         self.exit_status = status
 
 
+class SnapshotNotFoundError(SandboxError):
+    """No snapshot has this name."""
+
+    code = "snapshot.not_found"
+
+
+class SnapshotExistsError(SandboxError):
+    """A snapshot of this name exists already."""
+
+    code = "snapshot.exists"
+
+
+class SnapshotQuotaError(SandboxError):
+    """All snapshots together would take more space than they may."""
+
+    code = "snapshot.quota"
+
+
+class SnapshotDamagedError(SandboxError):
+    """The files of a snapshot are not as they were written."""
+
+    code = "snapshot.damaged"
+
+
 class PreviewError(SandboxError):
     """A port cannot be shown to a browser."""
 

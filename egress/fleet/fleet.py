@@ -28,8 +28,10 @@ from egress.fleet.lifetime import (
 )
 from egress.fleet.member import FleetMember
 from egress.fleet.preview import Previews
-from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus
+from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot, SnapshotKind
 from egress.fleet.sleeping import SandboxSleep, refuse_asleep, slept_port_error, visible_info
+from egress.fleet.snapshot_store import SnapshotStore
+from egress.fleet.snapshots import FleetSnapshots
 from egress.logger import EventLogger
 from egress.runtime.errors import (
     PortClosedError,
@@ -94,6 +96,7 @@ class Fleet:
         check_mounts: Callable[[Spec], None] = _allow_all_mounts,
         canary_offenders: Callable[[], Collection[str]] = _no_names,
         revoked: Callable[[], Collection[str]] = _no_names,
+        snapshots: SnapshotStore | None = None,
         clock: Callable[[], float] = time.monotonic,
         tick: float | None = TICK_INTERVAL,
     ) -> None:
@@ -120,6 +123,7 @@ class Fleet:
         self._is_closed = False
         self._fanout = EventFanout(runtime.events)
         self._sleep = SandboxSleep(runtime, self._members, self._changed, self._exclusive, check, revoked)
+        self._snapshots = FleetSnapshots(runtime, snapshots)
         self._previews = Previews(self.dial, self.touch)
         self._closing = threading.Event()
         self._reaper = threading.Thread(
@@ -141,7 +145,10 @@ class Fleet:
             if found is not None:
                 return found
             # Dummies are no setting of the sandbox: they follow the rules, and the same one is found again.
-            info = self._runtime.create(replace(spec, env={**self._variables.dummies(), **spec.env}))
+            env = {**self._variables.dummies(), **spec.env}
+            info = self._snapshots.create(
+                spec, terms, lambda made: self._runtime.create(replace(made, env=env))
+            )
             now = self._clock()
             with self._changed:
                 self._members[spec.name] = FleetMember(spec, terms, now, now)
@@ -267,6 +274,18 @@ class Fleet:
 
     def previews(self) -> tuple[Preview, ...]:
         return self._previews.all()
+
+    # Snapshots
+
+    def snapshot(self, name: str, snapshot: str, kind: SnapshotKind = "workspace") -> Snapshot:
+        with self._awake(name) as member:
+            return self._snapshots.take(name, member, snapshot, kind)
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        return self._snapshots.all()
+
+    def delete_snapshot(self, snapshot: str) -> None:
+        self._snapshots.delete(snapshot)
 
     # State
 

@@ -1,4 +1,4 @@
-"""The lifetime of a sandbox: owner, timeout and idle timeout. Frozen values, checked when made."""
+"""The life of a sandbox: owner, beginning and time limits. Frozen values, checked when made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from egress.runtime.argument_types import check_number, check_text
 from egress.runtime.errors import SpecError
-from egress.runtime.spec import Spec
+from egress.runtime.spec import NAME_PATTERN, Spec
 
 _MAX_SECONDS: Final = 10.0**9
 _MAX_OWNER_LENGTH: Final = 200
@@ -18,7 +18,7 @@ ON_IDLE: Final[tuple[OnIdle, ...]] = ("delete", "sleep")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLifetime:
-    """The owner and the time limits of one sandbox. Raises `SpecError` for impossible values."""
+    """Owner, beginning and time limits of one sandbox. Raises `SpecError` for impossible values."""
 
     timeout: float | None = None
     """Seconds from its creation until it is removed."""
@@ -28,6 +28,8 @@ class SandboxLifetime:
     """`sleep` keeps its files: it is stopped, and the next use starts it."""
     owner: str = ""
     """Who created the sandbox. Another owner cannot get it by its name."""
+    snapshot: str = ""
+    """The snapshot that the sandbox begins with; empty for none."""
 
     def __post_init__(self) -> None:
         for name in ("timeout", "idle_timeout"):
@@ -42,10 +44,22 @@ class SandboxLifetime:
             raise SpecError("on_idle is not delete or sleep", "use one of the two")
         if self.on_idle == "sleep" and self.idle_timeout is None:
             raise SpecError("on_idle is sleep, without an idle_timeout", "give idle_timeout as well")
+        if self.snapshot:
+            check_snapshot_name(self.snapshot)
         if not self.owner.isprintable() or len(self.owner) > _MAX_OWNER_LENGTH:
             raise SpecError(
                 "owner is not a short text", f"use at most {_MAX_OWNER_LENGTH} printable characters"
             )
+
+
+def check_snapshot_name(name: str) -> None:
+    """Refuse a name that is unsafe as that of a folder or an image. Raises `SpecError`."""
+    check_text("snapshot", name)
+    if not NAME_PATTERN.fullmatch(name):
+        raise SpecError(
+            "snapshot is not a valid name for a snapshot",
+            "use up to 63 lower-case letters, digits, dots, - and _, with a letter or digit at both ends",
+        )
 
 
 NO_TIME_LIMIT: Final = SandboxLifetime()

@@ -28,6 +28,7 @@ from egress.fleet.runtime_choice import (
     open_runtime,
     read_kind,
 )
+from egress.fleet.snapshot_limits import read_limits
 from egress.runtime.docker.engine_socket import engine_sockets, is_socket
 from egress.runtime.errors import SandboxError
 
@@ -130,6 +131,7 @@ def open_embedded(
     state = environment.state_dir(environ)
     audit = environment.audit_dir(environ)
     run = environ.get(_RUN_VARIABLE) or secrets.token_hex(4)
+    limits = read_limits(environ)
     with ExitStack() as parts:
         private = parts.enter_context(folders.private_folder(folder))
         # Both take most of a second to load, so they load side by side.
@@ -139,6 +141,7 @@ def open_embedded(
         from egress.fleet.env_policy import EnvironmentPolicy  # noqa: PLC0415
         from egress.fleet.fleet import Fleet  # noqa: PLC0415
         from egress.fleet.mount_policy import MountPolicy  # noqa: PLC0415
+        from egress.fleet.snapshot_store import SnapshotStore  # noqa: PLC0415
         from egress.runtime.provisioning import trust_kit_provisioner  # noqa: PLC0415
         from egress.runtime.proxy_client import ControlProxyClient  # noqa: PLC0415
 
@@ -169,6 +172,7 @@ def open_embedded(
             check_mounts=mount_policy.check,
             canary_offenders=proxy_client.canary_offenders,
             revoked=proxy_client.revoked_sandboxes,
+            snapshots=SnapshotStore(state, limits),
         )
         parts.callback(fleet.close)
         yield fleet

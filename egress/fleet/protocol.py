@@ -7,8 +7,9 @@ sandbox that was made in the same way, and `close` of a fleet in another process
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Protocol, override
+from typing import Literal, Protocol, override
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.runtime.protocol import Runtime
@@ -65,6 +66,34 @@ class Preview:
     """The address with the token that opens it: keep it private."""
 
 
+SnapshotKind = Literal["workspace", "image"]
+"""`image` is the workspace and the whole file system of a container."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The files of a sandbox, kept under a name."""
+
+    name: str
+    kind: SnapshotKind
+    sandbox: str
+    """The sandbox that it was taken of."""
+    image: str
+    """The image of that sandbox."""
+    created: datetime
+    size: int
+    """Bytes on this machine, those of the image included."""
+    digest: str
+    """The SHA-256 of the archive of the workspace."""
+    owner: str = ""
+    """The owner of that sandbox. Sandboxes of another owner do not begin with it."""
+    saved_image: str = ""
+    """The image with the rest of the file system; empty for a workspace alone."""
+    user: int = 0
+    group: int = 0
+    """The ids that own the files of the image."""
+
+
 class SandboxFleet(Runtime, Protocol):
     """The sandboxes behind one proxy."""
 
@@ -101,3 +130,18 @@ class SandboxFleet(Runtime, Protocol):
 
     def previews(self) -> tuple[Preview, ...]:
         """The exposed ports."""
+
+    # Snapshots
+
+    def snapshot(self, name: str, snapshot: str, kind: SnapshotKind = "workspace") -> Snapshot:
+        """Keep the files of a sandbox under a name. Wakes it, if it is asleep.
+
+        Raises `SnapshotExistsError`, `SnapshotQuotaError`, and `UnsupportedError` for a kind that this
+        runtime does not have.
+        """
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """The snapshots of this user, by name."""
+
+    def delete_snapshot(self, snapshot: str) -> None:
+        """Delete a snapshot. Raises `SnapshotNotFoundError`."""

@@ -19,7 +19,7 @@ from egress.fleet import rpc_codec
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.json_fields import JsonFields, read
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
-from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus
+from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot, SnapshotKind
 from egress.fleet.remote_process import RemoteProcess, gone_error
 from egress.fleet.rpc_channel import ChannelLostError, RpcChannel
 from egress.fleet.rpc_codec import read_error
@@ -201,6 +201,17 @@ class RemoteRuntime:
 
     def previews(self) -> tuple[Preview, ...]:
         return tuple(read(Preview, each) for each in self._call("previews").inners("all"))
+
+    # Snapshots
+
+    def snapshot(self, name: str, snapshot: str, kind: SnapshotKind = "workspace") -> Snapshot:
+        return read(Snapshot, self._call("snapshot", name=name, snapshot=snapshot, kind=kind))
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        return tuple(read(Snapshot, each) for each in self._call("snapshots").inners("all"))
+
+    def delete_snapshot(self, snapshot: str) -> None:
+        self._call("delete_snapshot", name=snapshot)
 
     # Connections
 

@@ -14,6 +14,7 @@ from egress.fleet.errors import FleetProtocolError
 from egress.fleet.fleet import Fleet
 from egress.fleet.json_fields import JsonFields, read
 from egress.fleet.lifetime import SandboxLifetime
+from egress.fleet.protocol import SnapshotKind
 from egress.fleet.rpc_channel import RpcChannel
 from egress.fleet.rpc_codec import write_error
 from egress.fleet.rpc_exec import serve_exec
@@ -65,6 +66,9 @@ class RpcDispatcher:
             "expose": self._expose,
             "unexpose": self._unexpose,
             "previews": self._previews,
+            "snapshot": self._snapshot,
+            "snapshots": lambda _: {"all": [rpc_codec.write(each) for each in fleet.snapshots()]},
+            "delete_snapshot": _single_sandbox_call(fleet.delete_snapshot),
         }
         self._streamed: Final[dict[str, StreamedCall]] = {
             "command": lambda link, fields: serve_exec(fleet, link, fields),
@@ -137,6 +141,10 @@ class RpcDispatcher:
 
     def _previews(self, _: JsonFields) -> Json:
         return {"all": [rpc_codec.write(each) for each in self._fleet.previews()]}
+
+    def _snapshot(self, fields: JsonFields) -> Json:
+        kind = cast("SnapshotKind", fields.take("kind", SnapshotKind))
+        return rpc_codec.write(self._fleet.snapshot(fields.text("name"), fields.text("snapshot"), kind))
 
     # Streamed calls
 

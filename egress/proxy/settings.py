@@ -45,8 +45,10 @@ from egress.proxy.setting_values import (
 )
 
 VARIABLE_PREFIX = "EGRESS_"
-FOREIGN_VARIABLES: Final = frozenset({"EGRESS_RUNTIME"})
-"""Variables that mean something elsewhere: the kind of sandboxes that a fleet makes."""
+FOREIGN_VARIABLES: Final = frozenset(
+    {"EGRESS_RUNTIME", "EGRESS_SNAPSHOT_QUOTA", "EGRESS_SNAPSHOT_COUNT", "EGRESS_SNAPSHOT_AGE"}
+)
+"""Variables that mean something elsewhere: the sandboxes that a fleet makes, and their snapshots."""
 Origin = Literal["flag", "environment", "default"]
 
 

@@ -100,6 +100,12 @@ class ArchiveError(SandboxError):
     exit_status = 1
 
 
+class ArchiveTooLargeError(ArchiveError):
+    """An archive that grew beyond the size that it may have."""
+
+    code = "archive.too_large"
+
+
 class PortClosedError(SandboxError):
     """No program in the sandbox listens on this port, or only on an address that cannot be dialled."""
 

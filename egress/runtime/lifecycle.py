@@ -11,7 +11,7 @@ from __future__ import annotations
 import queue
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import datetime
@@ -103,6 +103,10 @@ class Lifecycle[S: RegisteredSandbox](ABC):
             created=status.created,
             exit_code=status.exit_code,
         )
+
+    def planted(self, name: str) -> tuple[str, ...]:
+        """The paths of the canary files of a sandbox; see `ArchivingRuntime`."""
+        return tuple(each.file for each in self._register.get(name).admission.canaries if each.file)
 
     def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
         return self._register.list_infos(labels, self.info)
@@ -202,6 +206,11 @@ class DoorLifecycle[S: BehindDoor, P: RuntimeProcess](Lifecycle[S]):
 
     def get(self, name: str, path: str) -> AbstractContextManager[BinaryIO]:
         return transfer.get(partial(self.exec, name), name, path)
+
+    def archive(
+        self, name: str, path: str, target: BinaryIO, max_bytes: int, omit: Collection[str] = ()
+    ) -> None:
+        transfer.write_archive(partial(self.exec, name), name, path, target, max_bytes, omit)
 
     def _renewed(self, sandbox: S, admission: Admission) -> Iterable[SandboxListener]:
         provisions = self._provision(sandbox, admission)

@@ -10,10 +10,10 @@ Names are unique within a proxy. Every error is one of `egress.runtime.errors`.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, PlantedCanary
@@ -151,3 +151,46 @@ class Runtime(Protocol):
 
     def close(self) -> None:
         """Remove all sandboxes."""
+
+
+@runtime_checkable
+class ArchivingRuntime(Protocol):
+    """A runtime whose files can be kept as snapshots."""
+
+    def archive(
+        self, name: str, path: str, target: BinaryIO, max_bytes: int, omit: Collection[str] = ()
+    ) -> None:
+        """Write a tar archive of a folder's content to a file, without the entries named in `omit`.
+
+        Raises `ArchiveTooLargeError` as soon as the sandbox sends more than `max_bytes`.
+        """
+
+    def planted(self, name: str) -> tuple[str, ...]:
+        """The paths of the canary files of a sandbox; `~/` stands for its home."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedImage:
+    """The file system of a sandbox, kept as an image."""
+
+    image: str
+    size: int
+    """Bytes that it holds beyond the image of the sandbox."""
+    user: int
+    group: int
+    """The ids of the sandbox, which own its files."""
+
+
+@runtime_checkable
+class ImageSavingRuntime(Protocol):
+    """A runtime that keeps the whole file system of a sandbox."""
+
+    def save_image(self, name: str, tag: str, max_bytes: int) -> SavedImage:
+        """Keep the file system of a running sandbox as an image, without its workspace and its mounts.
+
+        Its processes stand still meanwhile. Raises `ArchiveTooLargeError`, and `UnsupportedError` for a
+        sandbox with canary files, which the image would hold.
+        """
+
+    def remove_saved_image(self, image: str) -> None:
+        """Remove such an image. Raises `EngineError` while a sandbox uses it."""

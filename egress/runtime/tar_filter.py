@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import struct
 import tarfile
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from posixpath import dirname, join, normpath
 from typing import BinaryIO, Final, Literal
@@ -75,11 +76,14 @@ DEFAULT_ARCHIVE_LIMITS: Final = ArchiveLimits()
 
 
 def filter_archive(
-    source: BinaryIO, target: BinaryIO, limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS
+    source: BinaryIO,
+    target: BinaryIO,
+    limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS,
+    omit: Collection[str] = (),
 ) -> FilterResult:
     """Write the harmless part of an archive as a new archive. Raises `ArchiveError` for a hostile one.
 
-    A part of it may have been written by then.
+    A part of it may have been written by then. Entries with a name in `omit` are left out.
     """
     found = FilterResult()
     known = _KnownEntries(limits.names)
@@ -91,7 +95,7 @@ def filter_archive(
             # Counted before it is copied: an entry past the limits is never written.
             while (entry := old.next()) is not None:
                 _count(entry, found, limits)
-                _copy_entry(entry, old, new, known, found)
+                _copy_entry(entry, old, new, known, found, omit)
                 # tarfile keeps every member it has written in memory.
                 new.members.clear()  # type: ignore[attr-defined] # not in the stubs
     except tarfile.TarError:
@@ -119,9 +123,10 @@ def _copy_entry(
     new: tarfile.TarFile,
     known: _KnownEntries,
     found: FilterResult,
+    omit: Collection[str],
 ) -> None:
     name = _name(entry.name)
-    plain = _plain_entry(entry, name)
+    plain = None if name in omit else _plain_entry(entry, name)
     if plain is None:
         found.omitted += 1
         if len(found.left_out) < _MAX_REPORTED_NAMES:

@@ -6,7 +6,7 @@ Archives are hostile in both directions, so both are filtered. Nothing is held i
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import BinaryIO, Final, cast
 
@@ -14,7 +14,7 @@ from egress.errors import reason_of
 from egress.logger import EventLogger
 from egress.runtime.disk_space import SpaceCheckedFile
 from egress.runtime.errors import (
-    ArchiveError,
+    ArchiveTooLargeError,
     ExecTimeoutError,
     PathNotFoundError,
     SandboxError,
@@ -73,22 +73,33 @@ def put(run: Run, name: str, path: str, archive: BinaryIO) -> None:
 @contextmanager
 def get(run: Run, name: str, path: str) -> Iterator[BinaryIO]:
     """An archive of a path in this sandbox; see `Runtime.get`."""
-    check_path("path", path)
     with ExitStack() as parts:
-        with _file_errors(), tempfile.TemporaryFile() as raw:
+        with _file_errors():
             file = parts.enter_context(tempfile.TemporaryFile())
-            _read(run, name, path, raw)
-            raw.seek(0)
-            _sift(raw, file)
+            write_archive(run, name, path, file, _MAX_RAW_BYTES)
             file.seek(0)
         yield file
 
 
-def _read(run: Run, name: str, path: str, raw: BinaryIO) -> None:
+def write_archive(
+    run: Run, name: str, path: str, target: BinaryIO, max_bytes: int, omit: Collection[str] = ()
+) -> None:
+    """Write an archive of a path in this sandbox to an open file, without the entries named in `omit`.
+
+    Raises `ArchiveTooLargeError` as soon as the sandbox sends more than `max_bytes`.
+    """
+    check_path("path", path)
+    with _file_errors(), tempfile.TemporaryFile() as raw:
+        _read(run, name, path, raw, max_bytes)
+        raw.seek(0)
+        _sift(raw, target, omit)
+
+
+def _read(run: Run, name: str, path: str, raw: BinaryIO, max_bytes: int) -> None:
     command = Command(
         argv=("/bin/sh", "-c", _GET_SCRIPT, "sh", path), cwd="/", most_output=0, timeout=_TAR_TIMEOUT
     )
-    result = run(command, Output(stdout=_bounded_writer(raw)))
+    result = run(command, Output(stdout=_bounded_writer(raw, max_bytes)))
     if result.timed_out:
         raise _timeout_error(name, path)
     if result.exit_code == _MISSING_STATUS:
@@ -115,25 +126,24 @@ def _file_errors() -> Iterator[None]:
         ) from None
 
 
-def _sift(source: BinaryIO, target: BinaryIO) -> None:
-    found = filter_archive(source, cast("BinaryIO", SpaceCheckedFile(target)))
+def _sift(source: BinaryIO, target: BinaryIO, omit: Collection[str] = ()) -> None:
+    found = filter_archive(source, cast("BinaryIO", SpaceCheckedFile(target)), omit=omit)
     if found.omitted:
         _log.info("archive.left_out", count=found.omitted)
 
 
-def _bounded_writer(file: BinaryIO) -> OutputCallback:
-    """Write output to a file, up to a size beyond every legitimate archive.
-
-    A hostile tar in the sandbox may never end.
-    """
-    left = _MAX_RAW_BYTES
+def _bounded_writer(file: BinaryIO, max_bytes: int) -> OutputCallback:
+    """Write output to a file, up to a size: a hostile tar in the sandbox may never end."""
+    left = max_bytes
     checked_file = SpaceCheckedFile(file)
 
     def add(data: bytes) -> None:
         nonlocal left
         left -= len(data)
         if left < 0:
-            raise ArchiveError(f"the archive holds more than {_MAX_RAW_BYTES} bytes", "copy less at a time")
+            raise ArchiveTooLargeError(
+                f"the archive holds more than {max_bytes} bytes", "copy less at a time"
+            )
         checked_file.write(data)
 
     return add

@@ -6,12 +6,14 @@ return a part, such as a process, return the part's awaitable twin.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Self
 
 from egress.fleet.lifetime import OnIdle
+from egress.fleet.protocol import Snapshot
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import NO_VALUES, Info, Values
 from egress.sandbox.async_bridge import (
@@ -194,6 +196,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
         *,
         name: str | None = None,
         image: str | None = None,
+        snapshot: str | None = None,
         profile: str | None = None,
         env: Variables | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the lifetime of the sandbox
@@ -213,6 +216,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
             Sandbox.create,
             name=name,
             image=image,
+            snapshot=snapshot,
             profile=profile,
             env=env,
             timeout=timeout,
@@ -265,6 +269,16 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
     async def list(cls, *, labels: Values = NO_VALUES, runtime: Runtime | str | None = None) -> list[Info]:
         return await in_thread(Sandbox.list, labels=labels, runtime=runtime)
 
+    @classmethod
+    @copy_docstring(Sandbox.snapshots)
+    async def snapshots(cls, *, runtime: Runtime | str | None = None) -> builtins.list[Snapshot]:
+        return await in_thread(Sandbox.snapshots, runtime=runtime)
+
+    @classmethod
+    @copy_docstring(Sandbox.delete_snapshot)
+    async def delete_snapshot(cls, name: str, *, runtime: Runtime | str | None = None) -> None:
+        await in_thread(Sandbox.delete_snapshot, name, runtime=runtime)
+
     # Each method is listed: type checkers and readers see the whole interface here.
     stop = awaited(Sandbox.stop)
     start = awaited(Sandbox.start)
@@ -284,3 +298,4 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
     wait_for_port = awaited(Sandbox.wait_for_port)
     save = awaited(Sandbox.save)
     restore = awaited(Sandbox.restore)
+    snapshot = awaited(Sandbox.snapshot)

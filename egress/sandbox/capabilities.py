@@ -1,4 +1,4 @@
-"""Features beyond a `Runtime`: lifetimes, sleep and previews, which need a fleet, and the default image.
+"""Features beyond a `Runtime`: what needs a fleet, and the default image.
 
 A feature that a runtime lacks raises an error with the cure; it is never skipped silently.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
-from egress.fleet.protocol import FleetInfo
+from egress.fleet.protocol import FleetInfo, Snapshot, SnapshotKind
 from egress.runtime.docker.engine_socket import ENGINE_SOCKET
 from egress.runtime.errors import SpecError, UnsupportedError
 from egress.runtime.protocol import Runtime
@@ -36,6 +36,12 @@ class FleetRuntime(Protocol):
 
     def unexpose(self, name: str, port: int) -> None: ...
 
+    def snapshot(self, name: str, snapshot: str, kind: SnapshotKind = "workspace") -> Snapshot: ...
+
+    def snapshots(self) -> tuple[Snapshot, ...]: ...
+
+    def delete_snapshot(self, snapshot: str) -> None: ...
+
 
 def create_sandbox(runtime: Runtime, spec: Spec, terms: SandboxLifetime) -> Info:
     """Create a sandbox with a lifetime. Raises `UnsupportedError` if only a fleet could end it."""
@@ -53,8 +59,13 @@ def require_fleet(runtime: Runtime, what: str) -> FleetRuntime:
     raise _no_fleet_error(what)
 
 
-def choose_image(runtime: Runtime, image: str | None) -> str:
-    """Return the requested image, or the default of the runtime. Raises `SpecError` without a default."""
+def choose_image(runtime: Runtime, image: str | None, snapshot: str = "") -> str:
+    """Return the requested image, that of the snapshot, or the default of the runtime.
+
+    Raises `SpecError` without a default.
+    """
+    if image is None and snapshot:
+        image = find_saved_image(require_fleet(runtime, "keep snapshots"), snapshot)
     if image is not None:
         return image
     about = runtime.about if isinstance(runtime, FleetRuntime) else FleetInfo(kind="")
@@ -63,6 +74,12 @@ def choose_image(runtime: Runtime, image: str | None) -> str:
     if about.kind == "docker":
         return about.image or _demo_image(about.engine or ENGINE_SOCKET)
     raise SpecError("image is missing", "name one: image=...")
+
+
+def find_saved_image(fleet: FleetRuntime, snapshot: str) -> str | None:
+    """Return the image of a snapshot; None for a workspace alone, and for one that is not there."""
+    found = (each.saved_image for each in fleet.snapshots() if each.name == snapshot)
+    return next(found, "") or None
 
 
 def _demo_image(socket: Path) -> str:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import BinaryIO, Final, Self
 
 from egress.fleet.lifetime import OnIdle, SandboxLifetime
+from egress.fleet.protocol import Snapshot, SnapshotKind
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import NO_VALUES, ExecResult, Info, Spec, State, Values, check_name
 from egress.sandbox import capabilities, options, unpacking
@@ -71,6 +72,7 @@ class Sandbox:
         *,
         name: str | None = None,
         image: str | None = None,
+        snapshot: str | None = None,
         profile: str | None = None,
         env: Variables | None = None,
         timeout: float | None = None,
@@ -90,6 +92,7 @@ class Sandbox:
         Args:
             name: random by default.
             image: its file system; by default an image that comes with Egress.
+            snapshot: the name of a snapshot whose files it begins with; see the method `snapshot`.
             profile: the profile of the rules for it.
             env: variables for its commands; a value of None copies the caller's own variable.
             timeout: seconds until it is removed.
@@ -119,7 +122,7 @@ class Sandbox:
         user, group = options.caller_ids()
         spec = Spec(
             name=called,
-            image=capabilities.choose_image(home, image),
+            image=capabilities.choose_image(home, image, snapshot or ""),
             profile=profile,
             user=user,
             group=group,
@@ -129,7 +132,9 @@ class Sandbox:
             labels=labels,
         )
         # Started here: a created sandbox accepts no commands yet.
-        terms = SandboxLifetime(timeout=timeout, idle_timeout=idle_timeout, on_idle=on_idle)
+        terms = SandboxLifetime(
+            timeout=timeout, idle_timeout=idle_timeout, on_idle=on_idle, snapshot=snapshot or ""
+        )
         capabilities.create_sandbox(home, spec, terms)
         home.start(called)
         return cls(home, called)
@@ -394,6 +399,38 @@ class Sandbox:
                 for each in self.files.listdir():
                     self.files.remove(each, recursive=True)
                 self._place.runtime.put(self.name, resolve(self._place, "."), clean)
+
+    # Snapshots
+
+    def snapshot(self, name: str, *, kind: SnapshotKind = "workspace") -> Snapshot:
+        """Keep its files under a name on this machine, for `create(snapshot=name)`.
+
+        `kind="image"` keeps the whole file system of a container, and not the workspace alone. Raises
+        `SnapshotExistsError`, `SnapshotQuotaError`, and `UnsupportedError` for a kind that this runtime does
+        not have.
+
+        >>> sandbox.snapshot("with-packages").size  # doctest: +SKIP
+        10240
+        """
+        fleet = capabilities.require_fleet(self._place.runtime, "keep snapshots")
+        return fleet.snapshot(self.name, name, kind)
+
+    @classmethod
+    def snapshots(cls, *, runtime: Runtime | str | None = None) -> builtins.list[Snapshot]:
+        """Return the snapshots, by name.
+
+        >>> [each.name for each in Sandbox.snapshots()]  # doctest: +SKIP
+        ['with-packages']
+        """
+        return [*capabilities.require_fleet(find_runtime(runtime), "keep snapshots").snapshots()]
+
+    @classmethod
+    def delete_snapshot(cls, name: str, *, runtime: Runtime | str | None = None) -> None:
+        """Delete a snapshot. Raises `SnapshotNotFoundError`.
+
+        >>> Sandbox.delete_snapshot("with-packages")  # doctest: +SKIP
+        """
+        capabilities.require_fleet(find_runtime(runtime), "keep snapshots").delete_snapshot(name)
 
     # Internals
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from egress.fleet import Fleet
+from egress.fleet.snapshot_store import SnapshotStore
 from egress.lazy_names import homes
 from egress.runtime.fake import FakeRuntime
 from egress.sandbox.default_fleet import DEFAULT_FLEET
@@ -27,7 +28,7 @@ EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
     """What sandboxes are made in where no other runtime is named."""
-    runtime = Fleet(LocalRuntime(tmp_path), tick=None)
+    runtime = Fleet(LocalRuntime(tmp_path / "boxes"), snapshots=SnapshotStore(tmp_path), tick=None)
     monkeypatch.setattr(DEFAULT_FLEET, "_runtime", runtime)
     monkeypatch.setattr("egress.sandbox.capabilities.choose_image", lambda *_: "any")
     yield runtime

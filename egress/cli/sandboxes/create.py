@@ -19,6 +19,7 @@ from egress.fleet import FleetInfo, SandboxFleet, SandboxLifetime
 from egress.fleet.lifetime import NO_TIME_LIMIT
 from egress.runtime.environ import RequestedVariable, SandboxKind, build_environment, read_requested
 from egress.runtime.spec import NO_VALUES, Command, Spec, Values
+from egress.sandbox.capabilities import find_saved_image
 from egress.sandbox.options import caller_ids
 from egress.scrub import Needles
 
@@ -56,13 +57,14 @@ def read_request(given: SandboxOptions) -> SandboxRequest:
     return SandboxRequest(spec, given["image"], agent, _asked(given), seconds)
 
 
-def spec_of(fleet: SandboxFleet, request: SandboxRequest, *, quiet: bool = False) -> Spec:
+def spec_of(fleet: SandboxFleet, request: SandboxRequest, *, snapshot: str = "", quiet: bool = False) -> Spec:
     """Return the requested sandbox; may build its image. Raises `UsageError`."""
     # Variables first: a refused variable should be reported before an image is built.
     env = fleet_session.variables(fleet.about, request.asked, request.agent)
     with progress.step("preparing the image", is_quiet=quiet):
+        kept = find_saved_image(fleet, snapshot) if snapshot else None
         image = fleet_session.image(
-            fleet.about, request.image, _unsaid if quiet else fleet_session.say, agent=request.agent
+            fleet.about, request.image or kept, _unsaid if quiet else fleet_session.say, agent=request.agent
         )
     return replace(request.spec, image=image, env=env)
 

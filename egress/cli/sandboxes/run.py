@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Unpack
 
 import click
@@ -17,6 +18,7 @@ from egress.fleet.lifetime import NO_TIME_LIMIT, ON_IDLE, OnIdle, check_on_idle
 @click.command(context_settings={"allow_interspersed_args": False})
 @fleet_options.add_options
 @sandbox_options.add_options
+@click.option("--snapshot", metavar="NAME", default="", help="Begin with the files of a snapshot.")
 @click.option("--keep", is_flag=True, help="Keep the sandbox; needs `egress up`.")
 @click.option("--idle-timeout", metavar="TIME", help="With --keep: the time without use until --on-idle.")
 @click.option(
@@ -30,6 +32,7 @@ from egress.fleet.lifetime import NO_TIME_LIMIT, ON_IDLE, OnIdle, check_on_idle
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
     source: FleetOptions,
+    snapshot: str,
     keep: bool,
     idle_timeout: str | None,
     on_idle: OnIdle,
@@ -49,16 +52,19 @@ def run(
       egress run --agent claude-code --mount .:/workspace:rw -- claude -p "fix the test"
     """
     request = create.read_request(given)
-    terms = _kept_terms(request, idle_timeout, on_idle, keep=keep)
+    with sandbox_options.named_by_option():
+        terms = replace(_kept_terms(request, idle_timeout, on_idle, keep=keep), snapshot=snapshot)
+    # A snapshot may bring an image, so nothing is made ahead for it.
+    expected = None if snapshot else request.spec
     with fleet_session.fleet(
-        source, spec=request.spec, image=request.image, agent=request.agent, keep=keep, quiet=quiet
+        source, spec=expected, image=request.image, agent=request.agent, keep=keep, quiet=quiet
     ) as fleet:
         if not quiet and not fleet_session.is_shared(fleet):
             fleet_session.introduce(fleet.about)
         # Imported here: the proxy loads at the same time.
         from egress.cli.sandboxes import summary
 
-        spec = create.spec_of(fleet, request, quiet=quiet)
+        spec = create.spec_of(fleet, request, snapshot=snapshot, quiet=quiet)
         # Marked before the sandbox exists, so that its first request is counted, too.
         since = summary.mark(fleet.about)
         status = create.run_in(

@@ -103,6 +103,7 @@ _FIELDS: Final = {
     "runtime": "--runtime",
     "mounts.source": "--mount",
     "mounts.target": "--mount",
+    "snapshot": "--snapshot",
     "on_idle": "--on-idle",
     "idle_timeout": "--idle-timeout",
     "limits.memory_mib": "--memory",

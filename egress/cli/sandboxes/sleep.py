@@ -16,10 +16,12 @@ from egress.fleet import RemoteRuntime
 @folder_options.of_running
 @click.argument("sandboxes", nargs=-1, required=True)
 def sleep(runtime_dir: Path | None, sandboxes: tuple[str, ...]) -> int:
-    """Stop sandboxes until their next use. Their files stay, their processes end.
+    """Stop sandboxes until their next use.
+
+    Their files stay, their processes end. A command, a copied file or a preview wakes them.
 
     \b
-    Example:
+    Examples:
       egress sleep run-4f2a9c1e
     """
     return _each(runtime_dir, sandboxes, RemoteRuntime.sleep, "asleep")
@@ -29,10 +31,12 @@ def sleep(runtime_dir: Path | None, sandboxes: tuple[str, ...]) -> int:
 @folder_options.of_running
 @click.argument("sandboxes", nargs=-1, required=True)
 def wake(runtime_dir: Path | None, sandboxes: tuple[str, ...]) -> int:
-    """Start sandboxes that are asleep. Every use does that, too.
+    """Start sandboxes that are asleep.
+
+    Every use of a sandbox does that, too.
 
     \b
-    Example:
+    Examples:
       egress wake run-4f2a9c1e
     """
     return _each(runtime_dir, sandboxes, RemoteRuntime.wake, "awake")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from egress.runtime import canary_planting, mounts
-from egress.runtime.docker import container, isolation, labels, names
+from egress.runtime.docker import container, isolation, labels, names, saved_image
 from egress.runtime.docker.container_pool import ContainerPool
 from egress.runtime.docker.engine import ContainerGoneError, ContainerState, DockerEngine
 from egress.runtime.docker.engine_events import sandbox_events
@@ -42,7 +42,14 @@ from egress.runtime.errors import (
 from egress.runtime.lifecycle import DoorLifecycle, Status, unfit
 from egress.runtime.mounted_files import MountedFiles
 from egress.runtime.owner_lock import OwnerLock, own_folder
-from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, Provisions, provision_minimal
+from egress.runtime.protocol import (
+    NO_OUTPUT,
+    Output,
+    Provisioner,
+    Provisions,
+    SavedImage,
+    provision_minimal,
+)
 from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, ProxyClient
 from egress.runtime.proxy_monitor import ProxyMonitor
@@ -213,6 +220,17 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
 
     def prepare(self, spec: Spec, count: int) -> None:
         self._pool.want(spec, count)
+
+    # Images
+
+    def save_image(self, name: str, tag: str, max_bytes: int) -> SavedImage:
+        box = self._running(name)
+        saved_image.check(name, self.planted(name), self._isolation)
+        image, size = saved_image.save(self._engine, box.container, tag, max_bytes)
+        return SavedImage(image, size, box.spec.user, box.spec.group)
+
+    def remove_saved_image(self, image: str) -> None:
+        saved_image.remove(self._engine, image)
 
     # Commands
 

@@ -183,4 +183,4 @@ def test_a_terminal_that_cannot_redraw_gets_plain_lines(kind: str, tmp_path: Pat
     ],
 )
 def test_bytes_are_shown_with_their_unit(count: int, text: str) -> None:
-    assert progress._size(count) == text
+    assert progress.size_text(count) == text

@@ -401,3 +401,13 @@ def test_whatever_comes_is_made_clean_or_refused(
         return
     assert all(each.isdir() or each.issym() or each.islnk() or each.isreg() for each in members)
     assert not any(each.issparse() or each.name.startswith("/") for each in members)
+
+
+def test_names_that_are_not_wanted_are_left_out_and_counted() -> None:
+    source = packed(entry("a/key", data=b"1"), entry("./a/other", data=b"2"), entry("key", data=b"3"))
+    target = io.BytesIO()
+    found = filter_archive(source, target, omit={"a/key"})
+    assert (found.omitted, found.left_out) == (1, ["a/key"])
+    target.seek(0)
+    with tarfile.open(fileobj=target) as tar:
+        assert tar.getnames() == ["a/other", "key"]

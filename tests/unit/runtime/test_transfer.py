@@ -6,12 +6,14 @@ import errno
 import io
 import itertools
 import tarfile
+import tempfile
 
 import pytest
 
 from egress.runtime import transfer
 from egress.runtime.errors import (
     ArchiveError,
+    ArchiveTooLargeError,
     ExecTimeoutError,
     PathNotFoundError,
     SandboxStateError,
@@ -103,7 +105,7 @@ def test_what_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_machine_without_room_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(transfer, "filter_archive", full)
@@ -141,3 +143,18 @@ def test_a_tar_that_does_not_come_to_its_end_is_ended() -> None:
     with pytest.raises(ExecTimeoutError, match="did not finish"), transfer.get(run, "one", "/x"):
         pass
     assert [command.timeout for command in asked] == [3600, 3600]
+
+
+def test_an_archive_has_a_size_that_it_may_have_and_entries_that_it_lacks() -> None:
+    data = archive().getvalue()
+    target = io.BytesIO()
+    with pytest.raises(ArchiveTooLargeError, match=f"more than {len(data) - 1} bytes"):
+        transfer.write_archive(Sandbox(0, out=data).run, "one", "/x", target, len(data) - 1)
+    assert target.getvalue() == b""
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        names = tar.getnames()
+    with tempfile.TemporaryFile() as file:
+        transfer.write_archive(Sandbox(0, out=data).run, "one", "/x", file, len(data), names)
+        file.seek(0)
+        with tarfile.open(fileobj=file) as tar:
+            assert (len(names) > 0, tar.getnames()) == (True, [])

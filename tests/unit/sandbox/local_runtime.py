@@ -18,11 +18,13 @@ import tempfile
 import termios
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from egress.runtime import transfer
 from egress.runtime.command_result import CapturedStream
 from egress.runtime.errors import (
     PathNotFoundError,
@@ -33,7 +35,18 @@ from egress.runtime.errors import (
     SandboxStateError,
 )
 from egress.runtime.protocol import NO_OUTPUT, Output
-from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, State, Terminal, Values
+from egress.runtime.spec import (
+    NO_VALUES,
+    WORKSPACE,
+    Command,
+    Event,
+    ExecResult,
+    Info,
+    Spec,
+    State,
+    Terminal,
+    Values,
+)
 from egress.runtime.tar_filter import filter_archive
 from tests.runtime.script import supervisor
 
@@ -59,6 +72,7 @@ class LocalProcess:
         env = {"PATH": os.defpath, "HOME": str(box.folder), **box.spec.env, **command.env}
         self.is_dead = False
         self._terminal: int | None = None
+        self._failure: Exception | None = None
         if command.terminal is None:
             turns = str(round(command.grace * 20))
             words = ["/bin/sh", str(supervisor()), "run", "t", f"{command.timeout or 0:g}", turns, folder]
@@ -94,9 +108,14 @@ class LocalProcess:
         box.processes.add(self)
 
     def _read(self, source: BinaryIO, kept: CapturedStream) -> None:
-        with suppress(OSError), source:
-            while piece := os.read(source.fileno(), 65536):
-                kept.add(piece)
+        try:
+            with suppress(OSError), source:
+                while piece := os.read(source.fileno(), 65536):
+                    kept.add(piece)
+        except Exception as error:  # noqa: BLE001 - whatever a test raises
+            # Of the callback: it ends the command, and is raised where that is waited for.
+            self._failure = error
+            self.kill(0)
 
     def _feed(self, source: bytes | BinaryIO) -> None:
         if isinstance(source, bytes):
@@ -147,6 +166,8 @@ class LocalProcess:
         self._box.processes.discard(self)
         if self.is_dead:
             raise SandboxDiedError(f"the sandbox {self._box.spec.name} ended under it", "restart it")
+        if self._failure is not None:
+            raise self._failure
         status = 128 - status if status < 0 else status
         limit = self._command.timeout
         duration = time.monotonic() - self._began
@@ -164,6 +185,8 @@ class LocalRuntime:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._boxes: dict[str, LocalSandbox] = {}
+        self.canaries: tuple[str, ...] = ()
+        """The paths of canary files, in every sandbox."""
 
     def create(self, spec: Spec) -> Info:
         if spec.name in self._boxes:
@@ -215,7 +238,7 @@ class LocalRuntime:
             raise PortClosedError(f"nothing listens on port {port}", "start it first") from None
 
     def put(self, name: str, path: str, archive: BinaryIO) -> None:
-        self._running(name)
+        path = self._path(name, path)
         if not Path(path).is_dir():
             raise PathNotFoundError(f"there is no folder {path}", "create it first")
         with tempfile.TemporaryFile() as file:
@@ -226,8 +249,7 @@ class LocalRuntime:
 
     @contextmanager
     def get(self, name: str, path: str) -> Iterator[BinaryIO]:
-        self._running(name)
-        source = Path(path)
+        source = Path(self._path(name, path))
         if not source.exists():
             raise PathNotFoundError(f"there is no {path}", "look above it")
         with tempfile.TemporaryFile() as raw, tempfile.TemporaryFile() as file:
@@ -237,6 +259,21 @@ class LocalRuntime:
             filter_archive(raw, file)
             file.seek(0)
             yield file
+
+    def archive(
+        self, name: str, path: str, target: BinaryIO, max_bytes: int, omit: Collection[str] = ()
+    ) -> None:
+        run = partial(self.exec, name)
+        transfer.write_archive(run, name, self._path(name, path), target, max_bytes, omit)
+
+    def planted(self, name: str) -> tuple[str, ...]:
+        self._running(name)
+        return self.canaries
+
+    def _path(self, name: str, path: str) -> str:
+        """Where a path of the sandbox is on this machine: its workspace is a folder of its own."""
+        box = self._running(name)
+        return str(box.folder) if path == WORKSPACE else path
 
     def info(self, name: str) -> Info:
         box = self._box(name)
