@@ -92,6 +92,7 @@ def _sandbox(box: Answer) -> Iterator[list[Cell]]:
     told += [f"{key} {', '.join(at[key])}" for key in ("transparent", "dns") if at[key]]
     told += [f"profile {box['profile']}"] if box.get("profile") else []
     told.append(count(_number(box.get("connections")), "connection"))
+    told += [count(_number(box["grants"]), "grant")] if box.get("grants") else []
     yield [("sandbox", DIM), f"{box.get('name')}: {'; '.join(told)}"]
     for failed in _texts(box.get("failed")):
         yield ["", (failed, BAD)]

@@ -48,6 +48,11 @@ class SandboxPolicies:
             ("DELETE", "/policy/*"): self._revoke,
         }
 
+    def count(self, sandbox: str) -> int:
+        """Return how many grants of a sandbox are in force."""
+        overlay = self._engine.policy.overlays.get(sandbox)
+        return 0 if overlay is None else len(overlay.at(self._engine.clock.now()).grants)
+
     # Asking
 
     async def _show(self, body: Body) -> ControlReply:

@@ -290,6 +290,7 @@ class ControlService:
             **self._listeners(name),
             "connections": self._door.connections(name),
             "carried": sum(carried.admitted.identity.sandbox == name for carried in self.engine.live),
+            "grants": self.policies.count(name),
             "authority": sandbox.authority.fingerprint,
             "authority_until": _moment(sandbox.authority.not_after),
             "authority_lacks": list(rule_warnings.unsignable_hosts(self.engine).get(name, ())),

@@ -16,6 +16,8 @@ from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
 from egress.proxy.dns.listeners import DnsListeners
 from egress.proxy.ingress.listener import Listener, ListenerKind, listen, listen_udp
 from egress.proxy.lanes.engine import ServedSandbox
+from egress.rules.compile.grants import request_terms
+from egress.rules.decide.overlay import Grant, Overlay
 from egress.types import Identity, Limit, Place, Rate
 from tests.proxy.injecting_proxy import certs
 from tests.proxy.lab.certificates import trusting
@@ -288,6 +290,23 @@ async def test_a_removal_leaves_nothing(house: House, upstream: RawUpstream) -> 
     (event,) = house.events("sandbox.removed")
     assert (event["sandbox"], event["connections"]) == ("box", 1)
     assert house.add("box").authority.fingerprint != box.authority.fingerprint
+
+
+async def test_a_grant_is_not_that_of_a_later_sandbox_of_the_name(house: House) -> None:
+    """Also where the first one ends without a word: what is added begins without grants."""
+    terms = request_terms("allow", 60, "other.example.test")
+    for end in ("removed", "gone"):
+        box = house.add("box")
+        grant = Grant("g-1", terms, house.stack.clock.now() + 60, "x", Place("hosts.yaml", 1, 1))
+        house.stack.engine.set_overlay("box", Overlay(box.identity, (grant,)))
+        assert house.stack.engine.policy.overlays.keys() == {"box"}
+        if end == "removed":
+            await house.sandboxes.remove("box")
+            assert not house.stack.engine.policy.overlays
+        else:
+            del house.sandboxes._added["box"], house.stack.engine.sandboxes["box"]
+    house.add("box")
+    assert not house.stack.engine.policy.overlays
 
 
 @pytest.mark.parametrize("how", ["remove", "shut", "release"])

@@ -117,3 +117,26 @@ profiles:
         "b.example.com",
     )
     assert Constraints.for_policy(profiled, BOX).missing_entries(profiled, Identity("box", "default")) == ()
+
+
+DELEGATING = policy("""
+hosts:
+  a.example.com: {}
+  b.example.com: {}
+profiles:
+  default: { hosts: [a.example.com] }
+  other: { hosts: [b.example.com] }
+delegate:
+  - { id: open, to: { sandboxes: [box] }, ttl: 1h, hosts: ["*.files.example.org"] }
+  - { id: stop, to: { sandboxes: ["*"] }, ttl: 1h, hosts: [c.example.net], may: [deny] }
+  - { id: widen, to: { profiles: [default], sandboxes: ["b*"] }, ttl: 1h, profiles: [other] }
+""")
+
+
+def test_what_may_be_granted_to_the_sandbox_is_permitted() -> None:
+    made = Constraints.for_policy(DELEGATING, BOX)
+    assert made.names == ("a.example.com", "b.example.com", "files.example.org")
+    assert made.missing_entries(DELEGATING, BOX) == ()
+    other = Constraints.for_policy(DELEGATING, Identity("other"))
+    assert other.names == ("a.example.com",)
+    assert other.missing_entries(DELEGATING, BOX) == ("b.example.com", "*.files.example.org")

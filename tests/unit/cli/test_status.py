@@ -27,7 +27,9 @@ ANSWER: dict[str, object] = {
         "variables": {"OTHER": "not set", "TRACKER": "set"},
         "refused": [],
     },
-    "sandboxes": [{"name": "box", "profile": "small", "listeners": ["127.0.0.1:1"], "connections": 3}],
+    "sandboxes": [
+        {"name": "box", "profile": "small", "listeners": ["127.0.0.1:1"], "connections": 3, "grants": 1}
+    ],
     "connections": 3,
     "requests": {"exchanges": 5, "with_secret": 4, "tunnels": 1},
     "killed": {"sandbox": [], "host": ["a.example.com"], "secret": []},
@@ -46,7 +48,7 @@ def test_it_is_told_in_a_few_lines(monkeypatch: pytest.MonkeyPatch, capsys: Capt
         ["rules", "hosts.yaml: 2 hosts, 1 secret, mode enforce"],
         ["in", "force since 2026-01-02T00:00:00Z (0123456789ab)"],
         ["variables:", "OTHER not set, TRACKER set"],
-        ["sandbox", "box: 127.0.0.1:1; profile small; 3 connections"],
+        ["sandbox", "box: 127.0.0.1:1; profile small; 3 connections; 1 grant"],
         ["connections", "3"],
         ["requests", "5 exchanges, 4 with secret, 1 tunnel"],
         ["killed", "the host a.example.com"],

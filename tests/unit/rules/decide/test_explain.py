@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from egress.rules.decide.explain import Explanation, explain
 from egress.rules.decide.policy import Policy
 from egress.types import Headers, Identity, Verdict
+from tests.unit.rules.grant_samples import granted, with_profile
 from tests.unit.rules.rule_samples import NOW, head, policy
 
 RULES = policy(
@@ -236,3 +237,27 @@ def test_the_explanation_agrees_with_the_decision(
         assert not answer.decision.allowed
     if answer.decision.code == "rule.none":
         assert not any(item.kind is Verdict.ALLOW for item in fitting)
+
+
+DELEGATING = policy("""
+    hosts: {a.example: {allow: [{id: read, methods: [GET]}]}, b.example: {}}
+    profiles: {default: {hosts: [a.example]}, wide: {hosts: [a.example, b.example]}}
+    delegate:
+      - {id: x, to: {sandboxes: [box]}, ttl: 600, hosts: [a.example, c.example], profiles: [wide]}
+""")
+
+
+def test_grants_are_among_the_rules_that_were_considered() -> None:
+    rules = granted(DELEGATING, "allow", "a.example", methods=["PUT"], paths=["/a/**"])
+    rules = granted(rules, "deny", "a.example", paths=["/no"])
+    found = misses(ask("PUT https://a.example/b", rules=rules))
+    assert found == {"g-1": "only paths /no", "read": "only methods GET", "g-0": "only paths /a/**"}
+    answer = ask("PUT https://a.example/a/1", rules=rules)
+    assert str(answer.decision.rule) == "grant#g-0"
+    assert ask("GET https://a.example//x", rules=rules).reason
+
+
+def test_the_profile_that_was_chosen_is_named() -> None:
+    assert ask("GET https://b.example/", rules=DELEGATING).profile == "default"
+    answer = ask("GET https://b.example/", rules=with_profile(DELEGATING, "wide"))
+    assert (answer.profile, answer.decision.allowed) == ("wide", True)
