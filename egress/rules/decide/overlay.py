@@ -103,6 +103,12 @@ class Overlay:
         default_factory=dict, repr=False, compare=False
     )
     """Routes with the rules that were granted, for a destination; a cache."""
+    first_end: int = field(init=False, repr=False, compare=False)
+    """The moment at which the first grant expires; known ahead, because every request asks."""
+
+    def __post_init__(self) -> None:
+        ends = (grant.expires for grant in self.grants)
+        object.__setattr__(self, "first_end", min(ends, default=0))
 
     @property
     def profile(self) -> str:
@@ -111,8 +117,10 @@ class Overlay:
 
     def at(self, now: int) -> Overlay:
         """Return the overlay with the grants that have not expired."""
+        if now < self.first_end or not self.grants:
+            return self
         live = tuple(grant for grant in self.grants if now < grant.expires)
-        return self if len(live) == len(self.grants) else replace(self, grants=live, routes={})
+        return replace(self, grants=live, routes={})
 
     def route(self, route: HostRoute, host: str, port: int | None, scheme: str) -> HostRoute:
         """Return the route of a destination with the rules of the grants that are about it."""
