@@ -80,13 +80,21 @@ class FairSelector(selectors.EpollSelector):
                 found.append(each)
             else:
                 owned.setdefault(watched.turns, []).append(each)
+        # Before any of them is asked: whoever has worked for long rests beside the others.
+        for turns in owned:
+            turns.note_ready()
         # Others each time: else the first ones would keep the rest of their sandbox waiting.
         self._start += MAX_EVENTS_PER_ROUND
-        for turns, events in owned.items():
+        for turns, events in sorted(owned.items(), key=_had_less):
             most = turns.events
             start = self._start % len(events) if len(events) > most else 0
             found += (events[start:] + events[:start])[:most]
         return found
+
+
+def _had_less(owned: tuple[SandboxTurns, list[Ready]]) -> float:
+    """Order sandboxes by what they had: one that wants little goes before one that wants much."""
+    return owned[0].rested_at
 
 
 class FairEventLoop(asyncio.SelectorEventLoop):

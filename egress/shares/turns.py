@@ -13,6 +13,11 @@ take no more in a round than any other.
 Some steps cannot be cut, such as a TLS handshake. Time above a turn is owed: it counts for the rounds that
 follow, until it is made up for.
 
+A request takes several rounds, and between them the loop waits for an upstream. A sandbox that wants all
+there is would fill each of these gaps, and its neighbour would wait for a turn of it in every round. So a
+sandbox that has worked for long rests while another one is active: it works for half of the time, and a small
+request of its neighbour waits for one turn in all. Nobody rests beside sandboxes that are idle.
+
     enter, leave    around everything that is done for a sandbox; they may be nested
     is_over         the time of the turn is used up
     wait            do this in a later round
@@ -33,6 +38,15 @@ MAX_EVENTS_PER_ROUND: Final = 4
 MAX_OWED_SECONDS: Final = 0.05
 """Time that a sandbox can owe: a step seems longer than it was where the machine stood still."""
 
+ACTIVE_SECONDS: Final = 0.001
+"""A sandbox is active for so long after each of its steps: an upstream nearby has answered by then."""
+BURST_SECONDS: Final = 0.004
+"""Time that a sandbox may take without a rest, such as for a new connection with its handshakes."""
+MAX_REST_SECONDS: Final = 0.001
+"""The longest rest, unless a single step took longer: such a step is made up for in full."""
+
+_TIMES_OF_WORK: Final = 2
+"""Work and rest together, as a multiple of the work."""
 _USUAL_OF: Final = 8
 """Times that count for what is usual."""
 
@@ -71,6 +85,11 @@ class Turns:
         """Sandboxes with work that waits."""
         self._is_asked = False
         self._is_counted = False
+        self._latest: SandboxTurns | None = None
+        """The sandbox that was active last."""
+        self._latest_at = 0.0
+        self._earlier_at = 0.0
+        """When a sandbox other than the latest one was active last."""
         self.round = 0
         self.seconds = LONE_TURN_SECONDS
         """The time of a turn."""
@@ -102,6 +121,17 @@ class Turns:
         self.seconds = TURN_SECONDS if self.is_shared else LONE_TURN_SECONDS
 
     # Calls of the sandboxes
+
+    def note_active(self, sandbox: SandboxTurns, now: float) -> None:
+        """Note that a sandbox has something to do now."""
+        if sandbox is not self._latest:
+            self._latest, self._earlier_at = sandbox, self._latest_at
+        self._latest_at = now
+
+    def is_another_active(self, sandbox: SandboxTurns, now: float) -> bool:
+        """Tell whether another sandbox had something to do a moment ago."""
+        at = self._earlier_at if sandbox is self._latest else self._latest_at
+        return now - at < ACTIVE_SECONDS
 
     def note_used(self) -> None:
         """A sandbox has taken time in this round: it has to end."""
@@ -148,6 +178,7 @@ class SandboxTurns:
         "_deadline",
         "_depth",
         "_is_working",
+        "_rested_at",
         "_round",
         "_seen",
         "_since",
@@ -168,6 +199,8 @@ class SandboxTurns:
         self._deadline = 0.0
         self._usual = 0.0
         """What it took to work for the sandbox once, of late."""
+        self._rested_at = 0.0
+        """When the sandbox will have rested from all of its work."""
         self._is_working = False
         """The work that waits is being done."""
         self._waiting: deque[Work] = deque()
@@ -179,9 +212,15 @@ class SandboxTurns:
 
     @property
     def is_spent(self) -> bool:
-        """The sandbox has had its time in this round."""
-        self._forgive(self._turns.clock())
-        return self._spent >= self._turns.seconds
+        """The sandbox has had its time in this round, or rests."""
+        now = self._turns.clock()
+        self._forgive(now)
+        return self._spent >= self._turns.seconds or self._rests(now)
+
+    @property
+    def rested_at(self) -> float:
+        """When the sandbox will have rested from all of its work: the earlier, the less it has had."""
+        return self._rested_at
 
     @property
     def events(self) -> int:
@@ -197,6 +236,10 @@ class SandboxTurns:
     def has_waiting(self) -> bool:
         """Work of the sandbox waits for a turn."""
         return bool(self._waiting)
+
+    def note_ready(self) -> None:
+        """Note that something has come for the sandbox, before it is looked at."""
+        self._turns.note_active(self, self._turns.clock())
 
     def enter(self) -> None:
         """Begin to work for the sandbox."""
@@ -217,6 +260,11 @@ class SandboxTurns:
             took = now - self._since
             self._spent = min(self._spent + took, MAX_OWED_SECONDS)
             self._usual += (took - self._usual) / _USUAL_OF
+            self._rested_at = min(
+                max(self._rested_at, self._since) + took * _TIMES_OF_WORK,
+                now + BURST_SECONDS + max(MAX_REST_SECONDS, took),
+            )
+            turns.note_active(self, now)
             turns.note_used()
 
     def charge(self, seconds: float) -> None:
@@ -245,6 +293,13 @@ class SandboxTurns:
         finally:
             self._is_working = False
             self.leave()
+
+    def _rests(self, now: float) -> bool:
+        """Tell whether the sandbox leaves the loop to another one that is active."""
+        turns = self._turns
+        return (
+            self._rested_at - now > BURST_SECONDS and turns.is_shared and turns.is_another_active(self, now)
+        )
 
     def _forgive(self, now: float) -> None:
         """Take off what the rounds since then have made up for, or half of the time that has passed."""

@@ -194,8 +194,9 @@ def test_a_victim_is_served_within_a_few_short_rounds(tmp_path: Path, kind: str)
 def test_without_turns_the_rounds_are_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """The control: a turn that lasts for ever is what there was before."""
+    """The control: a turn that lasts for ever, and no rest, is what there was before."""
     monkeypatch.setattr(turns, "TURN_SECONDS", 3600.0)
+    monkeypatch.setattr(turns, "BURST_SECONDS", 3600.0)
     monkeypatch.setattr(turns.SandboxTurns, "events", 1 << 20)
     found = run(tmp_path, kind)
     assert found.steps > MAX_STEPS_PER_ROUND or found.bytes > MAX_BYTES_PER_ROUND

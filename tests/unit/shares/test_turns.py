@@ -7,9 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from egress.shares.turns import (
+    ACTIVE_SECONDS,
+    BURST_SECONDS,
     ENDLESS_TURN,
     LONE_TURN_SECONDS,
     MAX_OWED_SECONDS,
+    MAX_REST_SECONDS,
     TURN_SECONDS,
     SandboxTurns,
     Turns,
@@ -226,3 +229,101 @@ def test_a_loop_that_counts_its_rounds_is_not_asked_for_them(loop: Loop) -> None
 
 def test_an_endless_turn_is_never_over() -> None:
     assert not ENDLESS_TURN.is_over
+
+
+def saturated(loop: Loop, sandbox: SandboxTurns) -> None:
+    """Let a sandbox work for so long that it has to rest beside others; its rounds are made up for."""
+    for _ in range(int(2 * BURST_SECONDS / TURN_SECONDS)):
+        loop.works(sandbox, 4)
+        loop.turns.count_round()
+
+
+def test_whoever_has_worked_for_long_rests_while_another_is_active(loop: Loop) -> None:
+    """So the answer to a small request, which comes a moment later, finds the loop free."""
+    a, b = two(loop)
+    saturated(loop, a)
+    loop.turns.count_round()
+    assert not a.is_spent, "beside one that is idle nobody rests"
+    loop.works(b, 1)
+    loop.turns.count_round()
+    assert a.is_spent
+    assert a.events == 0
+    assert not b.is_spent
+    loop.now += MAX_REST_SECONDS
+    b.note_ready()
+    assert not a.is_spent, "the rest is short, whatever the other one does"
+
+
+def test_something_that_has_come_is_enough_to_be_active(loop: Loop) -> None:
+    a, b = two(loop)
+    saturated(loop, a)
+    loop.turns.count_round()
+    a.note_ready()
+    assert not a.is_spent, "what comes for itself stops nobody"
+    b.note_ready()
+    assert a.is_spent
+
+
+def test_whoever_rests_lets_its_work_wait(loop: Loop) -> None:
+    a, b = two(loop)
+    saturated(loop, a)
+    loop.turns.count_round()
+    a.wait(loop.job("a"))
+    b.note_ready()
+    for _ in range(20):
+        loop.round()
+    assert loop.done == []
+    loop.now += ACTIVE_SECONDS
+    loop.round()
+    assert loop.done == ["a"]
+
+
+def test_two_that_want_all_there_is_work_for_half_of_the_time_each(loop: Loop) -> None:
+    a, b = two(loop)
+    saturated(loop, a)
+    saturated(loop, b)
+    began, worked = loop.now, {a: 0, b: 0}
+    for _ in range(400):
+        loop.turns.count_round()
+        for each in (a, b):
+            if not each.is_spent:
+                loop.works(each, 4)
+                worked[each] += 1
+        loop.now += UNIT / 100
+    assert abs(worked[a] - worked[b]) <= 2
+    assert sum(worked.values()) * TURN_SECONDS > 0.9 * (loop.now - began)
+
+
+def test_a_long_step_is_rested_from_in_full(loop: Loop) -> None:
+    a, b = two(loop)
+    saturated(loop, a)
+    step = 5 * MAX_REST_SECONDS
+    loop.works(a, step / UNIT)
+    for _ in range(30):
+        loop.turns.count_round()
+    loop.now += 0.9 * step
+    b.note_ready()
+    assert a.is_spent
+    loop.now += 0.2 * step
+    b.note_ready()
+    assert not a.is_spent
+
+
+def test_a_sandbox_that_wants_little_never_rests(loop: Loop) -> None:
+    """Not even in the handshakes of a new connection: it may take a burst."""
+    a, b = two(loop)
+    for _ in range(50):
+        loop.works(a, 6)
+        loop.turns.count_round()
+        loop.turns.count_round()
+        b.note_ready()
+        assert not a.is_spent
+        loop.now += 10 * TURN_SECONDS
+
+
+def test_one_that_is_alone_never_rests(loop: Loop) -> None:
+    a = loop.turns.of("a")
+    saturated(loop, a)
+    for _ in range(20):
+        loop.turns.count_round()
+    assert not a.is_spent
