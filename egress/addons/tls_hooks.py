@@ -16,11 +16,12 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from mitmproxy.connection import Client, Connection, Server
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
-from mitmproxy.tls import ClientHello, ClientHelloData, TlsData
+from mitmproxy.tls import ClientHelloData, TlsData
 from OpenSSL import SSL
 
 from egress.errors import EgressError
-from egress.rules.language.hosts import HostError, canonical_wire_host, is_address
+from egress.rules.language.hosts import is_address
+from egress.tls.client_hello import ClientHello
 from egress.tls.contexts import ClientContexts, UpstreamContexts
 from egress.tls.pins import Pins
 from egress.tls.sessions import SessionKey, UpstreamSessions
@@ -33,7 +34,6 @@ from egress.tls.verification import (
     verification_failure,
 )
 
-_SERVER_NAME_TYPE: Final = 0
 _MISMATCH_CODE: Final = "request.mismatch"
 _UNPROVEN_CODE: Final = "upstream.tls"
 _FAULT_CODE: Final = "internal"
@@ -99,7 +99,9 @@ class TlsHooks:
         terms = self._about(client)
         if terms is None:
             return
-        if not _names_host(data.client_hello, terms.host):
+        hello = data.client_hello
+        # The reader of the hello has refused names that are repeated or have no canonical spelling.
+        if not isinstance(hello, ClientHello) or hello.sni not in {"", terms.host}:
             self._tell(
                 client,
                 HandshakeRefusal(_MISMATCH_CODE, "the TLS client names another host than the destination"),
@@ -188,16 +190,3 @@ class TlsHooks:
         under = self._begun.pop(data.server, None)
         if under is not None and under.proof is not None:
             self._sessions.keep(under.key, under.tls, under.verified)
-
-
-def _names_host(hello: ClientHello, host: str) -> bool:
-    """Tell whether the hello names this host, or none. An unreadable name counts as another host."""
-    fields = [kind for kind, _ in hello.extensions if kind == _SERVER_NAME_TYPE]
-    if not fields:
-        return True
-    if len(fields) > 1 or hello.sni is None:
-        return False
-    try:
-        return hello.sni == host or canonical_wire_host(hello.sni) == host
-    except HostError:
-        return False

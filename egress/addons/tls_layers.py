@@ -11,12 +11,21 @@ from typing import Final
 
 from mitmproxy.connection import ConnectionState
 from mitmproxy.proxy import commands, events
+from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layer import CommandGenerator
 from mitmproxy.proxy.tunnel import TunnelState
-from mitmproxy.tls import TlsData
+from mitmproxy.tls import ClientHelloData, TlsData
 from OpenSSL import SSL
 
-from egress.addons.mitm_layers import ClientTLSLayer, ServerTLSLayer, TlsFailedClientHook, TLSLayer
+from egress.addons.mitm_layers import (
+    ClientTLSLayer,
+    ServerTLSLayer,
+    TlsClienthelloHook,
+    TlsFailedClientHook,
+    TLSLayer,
+)
+from egress.errors import WireError
+from egress.tls.client_hello import HelloReader
 
 _lib = SSL._lib  # type: ignore[attr-defined]  # noqa: SLF001 - how much waits in a BIO is shown nowhere else
 _ffi = SSL._ffi  # type: ignore[attr-defined]  # noqa: SLF001 - same
@@ -156,7 +165,38 @@ class _QuickLayer(TLSLayer):
 
 
 class SandboxTlsLayer(_QuickLayer, ClientTLSLayer):
-    """TLS towards the sandbox, ended properly: without it a client cannot tell an end from a cut."""
+    """TLS towards the sandbox, ended properly: without it a client cannot tell an end from a cut.
+
+    The hello is read by the reader of the ingress, so no two parsers can disagree on the name in it.
+    mitmproxy's reader is much slower, and leaves twenty objects that only the garbage collector can free.
+    """
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._reader = HelloReader()
+
+    def receive_handshake_data(self, data: bytes) -> CommandGenerator[tuple[bool, str | None]]:
+        """Have the hello accepted, then hand all that has come to OpenSSL."""
+        if self.client_hello_parsed:
+            return (yield from super().receive_handshake_data(data))
+        self.recv_buffer.extend(data)
+        try:
+            hello = self._reader.feed(data)
+        except WireError as error:
+            return False, error.message
+        if hello is None:
+            return False, None
+        self.client_hello_parsed = True
+        self.conn.sni = hello.sni or None
+        self.conn.alpn_offers = [name.encode("latin-1") for name in hello.alpn]
+        # Our hello in place of mitmproxy's: the hook takes no other.
+        yield TlsClienthelloHook(ClientHelloData(self.context, hello))  # type: ignore[arg-type]
+        yield from self.start_tls()
+        if not self.conn.connected:
+            return False, "connection closed early"
+        outcome = yield from super().receive_handshake_data(bytes(self.recv_buffer))
+        self.recv_buffer.clear()
+        return outcome
 
     def _broken(self) -> CommandGenerator[None]:
         # A client may reject the certificate after our side of the handshake is complete.
