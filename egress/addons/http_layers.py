@@ -104,6 +104,21 @@ def _end_of(upstream: UpstreamStack, what: str) -> WireEnd:
     return "cut" if tls.is_broken else "unproven"
 
 
+def dissolve(layers: list[Layer]) -> None:
+    """Take apart the layers of a connection that has come to its end, and their relay.
+
+    They point at each other, so that only the garbage collector would free them: hundreds of connections at
+    once, while every sandbox waits.
+    """
+    for layer in layers:
+        if isinstance(layer, HttpLayer):
+            for upstream in layer.upstreams:
+                dissolve(upstream.layer.context.layers)
+            vars(layer.relay).clear()
+        vars(layer).clear()
+    layers.clear()
+
+
 class HttpLayer(Layer):
     """A relay among mitmproxy's layers."""
 
@@ -118,6 +133,11 @@ class HttpLayer(Layer):
         self._waiting: dict[commands.Command, UpstreamStack] = {}
         self._inbox: list[tuple[int, str, bytes]] = []
         self._client_reads = True
+
+    @property
+    def upstreams(self) -> Iterable[UpstreamStack]:
+        """The upstream connections that are not forgotten."""
+        return self._by_wire.values()
 
     def handle_event(self, event: events.Event) -> CommandGenerator[None]:
         # `_handle_event` is for layers that block, and this layer never does.
@@ -246,6 +266,7 @@ class HttpLayer(Layer):
         self._by_wire.pop(upstream.wire, None)
         self._by_connection.pop(upstream.connection.id, None)
         self._waiting = {command: each for command, each in self._waiting.items() if each is not upstream}
+        dissolve(upstream.layer.context.layers)
 
     def _gates(self) -> Iterable[commands.Command]:
         """Stop or resume reading the connections whose state has changed."""

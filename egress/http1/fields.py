@@ -42,8 +42,9 @@ class ReadFields(tuple[tuple[str, str], ...]):  # noqa: SLOT001 - a tuple has no
     """The block they were read from; empty if it was too long to keep."""
     lines: str
     """The block with names in lower case; empty until it is asked for."""
-    kept: dict[frozenset[str], Headers]
-    """The fields without certain names, by these names: heads of one connection repeat themselves."""
+    kept: dict[frozenset[str], Headers | None]
+    """The fields without certain names, by these names: heads of one connection repeat themselves. None for
+    all of them: fields that hold themselves would have to wait for the garbage collector."""
 
 
 def read_fields(
@@ -356,10 +357,11 @@ class CheckedFields:
         headers = self._headers
         if type(headers) is not ReadFields:
             return self._without(gone)
-        kept = headers.kept.get(gone)
-        if kept is None:
-            kept = headers.kept[gone] = self._without(gone)
-        return kept
+        if gone not in headers.kept:
+            left = self._without(gone)
+            headers.kept[gone] = None if left is headers else left
+        kept = headers.kept[gone]
+        return headers if kept is None else kept
 
     def _without(self, gone: frozenset[str]) -> Headers:
         gone = names_to_strip(self._headers, self._by_name, gone)

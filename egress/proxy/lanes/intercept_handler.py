@@ -128,6 +128,7 @@ class InterceptHandler:
             peername=("", 0), sockname=("", 0), timestamp_start=self._since, proxy_mode=_PROXY_MODE
         )
         self.client.state = ConnectionState.OPEN
+        self.context = Context(self.client, NO_OPTIONS)
 
     # As a live connection
 
@@ -170,10 +171,9 @@ class InterceptHandler:
         wire = self._wires[self.client.id] = SocketTransport(self, self.client, self.services)
         try:
             wire.adopt(transport)
-            context = Context(self.client, NO_OPTIONS)
             destination = self.admitted.destination
-            context.server = Server(address=(destination.host, destination.port))
-            self._layer = RootLayer(context, encrypted=destination.scheme == "https")
+            self.context.server = Server(address=(destination.host, destination.port))
+            self._layer = RootLayer(self.context, encrypted=destination.scheme == "https")
         except Exception as error:  # noqa: BLE001 - as everywhere
             self._fail(error)
             return

@@ -17,7 +17,7 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.tls import TlsData
 
 from egress.addons.guard import HookGuard
-from egress.addons.http_layers import HttpLayer, NextLayerChooser
+from egress.addons.http_layers import HttpLayer, NextLayerChooser, dissolve
 from egress.addons.tls_hooks import TlsHooks
 from egress.addons.withheld_options import check_key_log
 from egress.environment import read_environment
@@ -116,6 +116,7 @@ class InterceptLane:
             finally:
                 self.engine.live.leave(handler)
                 del self._handlers[handler.client]
+                dissolve(handler.context.layers)
 
     def tick(self) -> None:
         """End the stages that take too long; called about once a second."""
