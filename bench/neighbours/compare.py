@@ -17,6 +17,7 @@ from pathlib import Path
 
 from bench.neighbours import hostile  # noqa: F401 - it loads all kinds
 from bench.neighbours.neighbour import KINDS
+from bench.neighbours.priority import go_at_once, go_first
 from bench.neighbours.setting import (
     BAD,
     BAD_HTTP2,
@@ -138,12 +139,6 @@ def staged() -> Iterator[Proxy]:
         yield _proxy(stack, folder, ports)
 
 
-def _go_first(pid: int, priority: int = -15) -> None:
-    """Let a process go before whatever else this machine does, where we may."""
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, pid, priority)
-
-
 def _upstreams(
     stack: contextlib.ExitStack, folder: Path, chain: Path, key: Path, ports: list[int], name: str
 ) -> None:
@@ -152,7 +147,10 @@ def _upstreams(
     process = start(command, OTHERS, log=log)
     stack.callback(stop, process)
     wait_for_port(process, ports[-1], log)
-    _go_first(process.pid, -15 if name == "good" else -10)
+    if name == "good":
+        go_at_once(process.pid)
+    else:
+        go_first(process.pid, -10)
 
 
 def _proxy(stack: contextlib.ExitStack, folder: Path, ports: Ports) -> Proxy:
@@ -174,7 +172,7 @@ def _proxy(stack: contextlib.ExitStack, folder: Path, ports: Ports) -> Proxy:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     process = start(command, PROXY, log=log, env=kept | {"EGRESS_BENCH_STEPS": str(steps)})
     stack.callback(stop, process)
-    _go_first(process.pid)
+    go_first(process.pid)
     wait_for_port(process, port, log)
     victim, names = _second_sandbox(stack, folder)
     stage = Stage(
@@ -245,7 +243,7 @@ def _visit(stage: Stage, seconds: float) -> dict[str, float]:
     process = start(
         [sys.executable, "-m", "bench.neighbours.victim", stage.text(), str(seconds)], OTHERS, log=log
     )
-    _go_first(process.pid)
+    go_at_once(process.pid)
     try:
         status = process.wait(seconds * 10 + 60)
     except subprocess.TimeoutExpired:
@@ -267,7 +265,7 @@ def measure(proxy: Proxy, kind: str, pace: Pace) -> Found:
     rules = Path(stage.rules).read_text(encoding="utf-8")
     proxy.begin()
     process = start([sys.executable, "-m", "bench.neighbours.hostile", stage.text(), kind], OTHERS, log=log)
-    _go_first(process.pid, -10)
+    go_first(process.pid, -10)
     try:
         time.sleep(pace.warm_up)
         beside = _visit(stage, pace.beside)
@@ -303,6 +301,14 @@ def table(*, quick: bool = False, kinds: Sequence[str] = ()) -> str:
 
 def _row(found: Found) -> str:
     kept, new = found.ratio("kept"), found.ratio("new")
+    print(
+        "  DIAG",
+        found.beside["kept_p50"],
+        found.quiet["kept_p50"],
+        found.quiet["kept_p99"],
+        {k: round(v, 2) for k, v in found.steps.items()},
+        file=sys.stderr,
+    )
     is_good = max(kept, new) <= MAX_P99_RATIO and found.memory <= MAX_MEMORY_MB
     cells = [
         found.kind,

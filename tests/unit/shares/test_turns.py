@@ -70,6 +70,10 @@ def over(turn: SandboxTurns) -> bool:
     return turn.is_over
 
 
+def spent(sandbox: SandboxTurns) -> bool:
+    return sandbox.is_spent
+
+
 def two(loop: Loop) -> tuple[SandboxTurns, SandboxTurns]:
     return loop.turns.of("a"), loop.turns.of("b")
 
@@ -243,15 +247,15 @@ def test_whoever_has_worked_for_long_rests_while_another_is_active(loop: Loop) -
     a, b = two(loop)
     saturated(loop, a)
     loop.turns.count_round()
-    assert not a.is_spent, "beside one that is idle nobody rests"
+    assert not spent(a), "beside one that is idle nobody rests"
     loop.works(b, 1)
     loop.turns.count_round()
-    assert a.is_spent
+    assert spent(a)
     assert a.events == 0
-    assert not b.is_spent
+    assert not spent(b)
     loop.now += MAX_REST_SECONDS
     b.note_ready()
-    assert not a.is_spent, "the rest is short, whatever the other one does"
+    assert not spent(a), "the rest is short, whatever the other one does"
 
 
 def test_something_that_has_come_is_enough_to_be_active(loop: Loop) -> None:
@@ -259,9 +263,9 @@ def test_something_that_has_come_is_enough_to_be_active(loop: Loop) -> None:
     saturated(loop, a)
     loop.turns.count_round()
     a.note_ready()
-    assert not a.is_spent, "what comes for itself stops nobody"
+    assert not spent(a), "what comes for itself stops nobody"
     b.note_ready()
-    assert a.is_spent
+    assert spent(a)
 
 
 def test_whoever_rests_lets_its_work_wait(loop: Loop) -> None:
@@ -303,10 +307,10 @@ def test_a_long_step_is_rested_from_in_full(loop: Loop) -> None:
         loop.turns.count_round()
     loop.now += 0.9 * step
     b.note_ready()
-    assert a.is_spent
+    assert spent(a)
     loop.now += 0.2 * step
     b.note_ready()
-    assert not a.is_spent
+    assert not spent(a)
 
 
 def test_a_sandbox_that_wants_little_never_rests(loop: Loop) -> None:
@@ -317,7 +321,7 @@ def test_a_sandbox_that_wants_little_never_rests(loop: Loop) -> None:
         loop.turns.count_round()
         loop.turns.count_round()
         b.note_ready()
-        assert not a.is_spent
+        assert not spent(a)
         loop.now += 10 * TURN_SECONDS
 
 
@@ -326,4 +330,4 @@ def test_one_that_is_alone_never_rests(loop: Loop) -> None:
     saturated(loop, a)
     for _ in range(20):
         loop.turns.count_round()
-    assert not a.is_spent
+    assert not spent(a)
