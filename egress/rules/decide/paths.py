@@ -77,11 +77,7 @@ def canonical_path(path: str, *, strict: bool = False, encoded_slash: bool = Fal
     if _FORBIDDEN_CHARS.search(path):
         raise PathError("the path contains a control character, a space, # or \\")
     # Unescape first, so that the checks below see characters however they were written.
-    if "%" in path:
-        if _BROKEN_ESCAPE.search(path):
-            raise PathError("the path has a broken % escape")
-        # By a table, since a path may have thousands of escapes: a function for each takes milliseconds.
-        path = "".join(map(_SPELLINGS.__getitem__, _ESCAPE_OR_TEXT.findall(path)))
+    path = _respelled(path)
     path = _ENCODE.sub(_encode, path)
     _refuse_escapes(path, encoded_slash=encoded_slash)
     if ("/." in path or "%2F." in path) and _DOTS.search(path):
@@ -130,6 +126,16 @@ def _bounded(path: str) -> str:
     if len(path) > MAX_PATH_BYTES:
         raise PathError("the path is longer than 16 KiB")
     return path
+
+
+def _respelled(path: str) -> str:
+    """Return the path with each escape in its canonical spelling."""
+    if "%" not in path:
+        return path
+    if _BROKEN_ESCAPE.search(path):
+        raise PathError("the path has a broken % escape")
+    # By a table, since a path may have thousands of escapes: a function for each takes milliseconds.
+    return "".join(map(_SPELLINGS.__getitem__, _ESCAPE_OR_TEXT.findall(path)))
 
 
 def _encode(match: re.Match[str]) -> str:
