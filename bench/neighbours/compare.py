@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.neighbours import hostile  # noqa: F401 - it loads all kinds
 from bench.neighbours.neighbour import KINDS
-from bench.neighbours.priority import go_at_once, go_first
+from bench.neighbours.priority import go_at_once, go_before_others
 from bench.neighbours.setting import (
     BAD,
     BAD_HTTP2,
@@ -150,7 +150,7 @@ def _upstreams(
     if name == "good":
         go_at_once(process.pid)
     else:
-        go_first(process.pid, -10)
+        go_before_others(process.pid)
 
 
 def _proxy(stack: contextlib.ExitStack, folder: Path, ports: Ports) -> Proxy:
@@ -172,7 +172,7 @@ def _proxy(stack: contextlib.ExitStack, folder: Path, ports: Ports) -> Proxy:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     process = start(command, PROXY, log=log, env=kept | {"EGRESS_BENCH_STEPS": str(steps)})
     stack.callback(stop, process)
-    go_first(process.pid)
+    go_at_once(process.pid)
     wait_for_port(process, port, log)
     victim, names = _second_sandbox(stack, folder)
     stage = Stage(
@@ -265,7 +265,7 @@ def measure(proxy: Proxy, kind: str, pace: Pace) -> Found:
     rules = Path(stage.rules).read_text(encoding="utf-8")
     proxy.begin()
     process = start([sys.executable, "-m", "bench.neighbours.hostile", stage.text(), kind], OTHERS, log=log)
-    go_first(process.pid, -10)
+    go_before_others(process.pid)
     try:
         time.sleep(pace.warm_up)
         beside = _visit(stage, pace.beside)
@@ -301,14 +301,6 @@ def table(*, quick: bool = False, kinds: Sequence[str] = ()) -> str:
 
 def _row(found: Found) -> str:
     kept, new = found.ratio("kept"), found.ratio("new")
-    print(
-        "  DIAG",
-        found.beside["kept_p50"],
-        found.quiet["kept_p50"],
-        found.quiet["kept_p99"],
-        {k: round(v, 2) for k, v in found.steps.items()},
-        file=sys.stderr,
-    )
     is_good = max(kept, new) <= MAX_P99_RATIO and found.memory <= MAX_MEMORY_MB
     cells = [
         found.kind,

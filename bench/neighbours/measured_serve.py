@@ -26,8 +26,6 @@ class Steps:
 
     def __init__(self) -> None:
         self.steps: list[float] = []
-        self.walls: list[float] = []
-        self._wall = 0.0
         self._began = time.monotonic()
         self._since = time.thread_time()
         self._pause_began = 0.0
@@ -38,10 +36,8 @@ class Steps:
     ) -> list[tuple[selectors.SelectorKey, int]]:
         """End a step, and begin the next one behind the selection."""
         self.steps.append(time.thread_time() - self._since)
-        self.walls.append(time.monotonic() - self._wall)
         found = _select(selector, timeout)
         self._since = time.thread_time()
-        self._wall = time.monotonic()
         return found
 
     def collected(self, phase: str, _: object) -> None:
@@ -52,7 +48,6 @@ class Steps:
 
     def begin(self, *_: object) -> None:
         self.steps.clear()
-        self.walls.clear()
         self._began = time.monotonic()
         self._pause = 0.0
 
@@ -66,10 +61,6 @@ class Steps:
             "elapsed_s": time.monotonic() - self._began,
             "collector_ms": self._pause * 1e3,
         }
-        w = sorted(self.walls)
-        for q in (500, 900, 990, 999):
-            found[f"c{q}"] = ordered[len(ordered) * q // 1000] * 1e3
-            found[f"w{q}"] = w[len(w) * q // 1000] * 1e3
         place = Path(os.environ["EGRESS_BENCH_STEPS"])
         part = place.with_suffix(".part")
         part.write_text(json.dumps(found), encoding="ascii")
