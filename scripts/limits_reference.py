@@ -95,6 +95,12 @@ SECTIONS: dict[str, dict[str, Row]] = {
             "the rest waits for the next round",
             "",
         ),
+        "turns.BURST_SECONDS": (
+            "Time of the event loop without a rest, while another sandbox is active",
+            f"{turns.BURST_SECONDS * 1000:g} ms",
+            f"it rests for as long as it has worked, {turns.MAX_REST_SECONDS * 1000:g} ms at most",
+            "",
+        ),
         "resolve.MAX_THREADS_PER_OWNER": (
             "Names looked up at a time, and waiting to be",
             f"{resolve.MAX_THREADS_PER_OWNER}, and {resolve.MAX_WAITING_PER_OWNER}",
