@@ -114,7 +114,7 @@ def dissolve(layers: list[Layer]) -> None:
         if isinstance(layer, HttpLayer):
             for upstream in layer.upstreams:
                 dissolve(upstream.layer.context.layers)
-            vars(layer.relay).clear()
+            layer.relay.dissolve()
         vars(layer).clear()
     layers.clear()
 

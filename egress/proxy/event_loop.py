@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import selectors
 import socket
 import types
@@ -22,6 +23,13 @@ from egress.shares.turns import MAX_EVENTS_PER_ROUND, SandboxTurns, Turns
 
 GRANTED_SECONDS: Final = 0.0001
 """Time that the next step of a coroutine is taken to need, before it is measured."""
+
+COARSE_SECONDS: Final = 0.002
+"""Time-outs below are too short for epoll as Python offers it, which rounds up to milliseconds."""
+NAP_SECONDS: Final = 0.0001
+"""The loop sleeps for so long where it has nothing to do but for sandboxes that rest."""
+MAX_SELECTED_NUMBER: Final = 1024
+"""`select` takes descriptors below."""
 
 Ready = tuple[selectors.SelectorKey, int]
 
@@ -63,13 +71,30 @@ class FairSelector(selectors.EpollSelector):
             del self._watched[watched.number]
 
     def select(self, timeout: float | None = None) -> list[Ready]:
-        ready = super().select(timeout)
         turns = self.turns
-        if turns is None:
-            return ready
-        turns.count_round()
         # Where there is only one sandbox nobody waits for it.
-        return self._few(ready) if ready and turns.is_shared else ready
+        if turns is None or not turns.is_shared:
+            ready = super().select(timeout)
+            if turns is not None:
+                turns.count_round()
+            return ready
+        if timeout is not None and 0 < timeout < COARSE_SECONDS:
+            self._wait_briefly(timeout)
+            ready = super().select(0)
+        else:
+            ready = super().select(timeout)
+        turns.count_round()
+        found = self._few(ready) if ready else ready
+        if ready and not found and timeout != 0:
+            # All that is ready is for sandboxes that rest, and the kernel would say so again at once.
+            select.select((), (), (), NAP_SECONDS)
+        return found
+
+    def _wait_briefly(self, seconds: float) -> None:
+        """Wait until a socket is ready, for less than epoll can wait."""
+        number = self.fileno()
+        if number < MAX_SELECTED_NUMBER:
+            select.select((number,), (), (), seconds)
 
     def _few(self, ready: list[Ready]) -> list[Ready]:
         found: list[Ready] = []
@@ -107,7 +132,11 @@ class FairEventLoop(asyncio.SelectorEventLoop):
 
 def make_turns(clock: Callable[[], float]) -> Turns:
     """Make turns of the loop that will run; if it runs already and counts rounds, of those."""
-    turns = Turns(clock, lambda work: asyncio.get_running_loop().call_soon(work))
+    turns = Turns(
+        clock,
+        lambda work: asyncio.get_running_loop().call_soon(work),
+        lambda seconds, work: asyncio.get_running_loop().call_later(seconds, work),
+    )
     with contextlib.suppress(RuntimeError):
         loop = asyncio.get_running_loop()
         if isinstance(loop, FairEventLoop):

@@ -369,8 +369,9 @@ class ExchangeStream(ResponsePath):
         self._upstreams.go_on_later(self)
 
     def _drop_upstream(self) -> None:
-        if self._upstream is not None:
-            self._upstream.abandon()
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            upstream.abandon()
 
     def _finish(self) -> None:
         if self._is_over:

@@ -164,6 +164,7 @@ class Http2Downstream(PacedHttp2):
         half = self._halves.pop(stream, None)
         if half is not None:
             half.acknowledge()
+            half.stream = None
         self._unfinished.discard(stream)
         try:
             self._h2.reset_stream(stream, code)
@@ -197,28 +198,28 @@ class Http2Downstream(PacedHttp2):
 
     def _request(self, event: events.RequestReceived) -> None:
         self._requests += 1
-        stream = event.stream_id
+        number = event.stream_id
         if self._draining:
-            self.reset(stream, ErrorCodes.REFUSED_STREAM)
+            self.reset(number, ErrorCodes.REFUSED_STREAM)
             return
         ends = event.stream_ended is not None
-        half = self._halves[stream] = Http2DownstreamHalf(self, stream, is_whole=ends)
+        half = self._halves[number] = Http2DownstreamHalf(self, number, is_whole=ends)
         try:
             request, half.framing, expects = _request_of(
                 [(str(name), str(value)) for name, value in event.headers], ends=ends
             )
         except WireError:
             self._relay.refused("request.malformed")
-            self.reset(stream, ErrorCodes.PROTOCOL_ERROR)
+            self.reset(number, ErrorCodes.PROTOCOL_ERROR)
             return
         half.is_head = request.method == "HEAD"
         if not self._relay.account.take(Resource.EXCHANGES):
             half.page(error_page("limit.exchanges", self._relay.refused("limit.exchanges"), retry_after=1))
             return
-        half.stream = self._relay.stream(half, request, half.framing)
+        stream = half.stream = self._relay.stream(half, request, half.framing)
         if ends:
-            half.stream.request_end()
-        half.stream.begin(expects=expects)
+            stream.request_end()
+        stream.begin(expects=expects)
 
     def _data(self, event: events.DataReceived) -> None:
         half = self._halves.get(event.stream_id)
@@ -278,17 +279,19 @@ class Http2DownstreamHalf(StreamWindow):
         """The request is complete."""
         if not self._is_whole:
             self._is_whole = True
-            if self.stream is None:
+            stream = self.stream
+            if stream is None:
                 return
             if self.framing.body is Body.LENGTH and self._came != self.framing.length:
                 # The library does not see to it where trailers end the stream.
-                self.stream.abort("request.malformed")
-            self.stream.request_end()
+                stream.abort("request.malformed")
+            stream.request_end()
 
     def left(self) -> None:
         """The client wants no answer any more."""
-        if self.stream is not None:
-            self.stream.client_left()
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            stream.client_left()
 
     def tick(self, now: float, limits: RelayLimits) -> None:
         """Look for what takes too long."""
@@ -333,6 +336,8 @@ class Http2DownstreamHalf(StreamWindow):
     def _complete(self) -> None:
         """The answer is complete; what may still come of the request is of no interest."""
         self._held = False
+        # They point at each other: what is over is not left to the garbage collector.
+        self.stream = None
         self.acknowledge()
         self._client.answered(self.number, is_whole=self._is_whole)
 

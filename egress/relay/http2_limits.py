@@ -132,6 +132,11 @@ class PacedHttp2:
         self._is_closed = False
 
     @property
+    def h2(self) -> H2Connection:
+        """The connection of the library."""
+        return self._h2
+
+    @property
     def reads(self) -> bool:
         """Flow control keeps the body of each stream in bounds, so the connection is always read."""
         return True

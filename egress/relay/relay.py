@@ -28,6 +28,7 @@ from egress.http1 import Framing
 from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.http1_downstream import Http1Downstream
 from egress.relay.http2_downstream import Http2Downstream
+from egress.relay.http2_limits import PacedHttp2
 from egress.relay.http2_upstream import Http2Upstream
 from egress.relay.limits import RelayLimits
 from egress.relay.ports import (
@@ -260,6 +261,12 @@ class Relay:
             return self._client.reads
         upstream = self.upstreams.get(wire)
         return upstream is None or upstream.reads
+
+    def dissolve(self) -> None:
+        """Let go of all parts, behind the end: they point at each other, and nobody may use them any more."""
+        halves = (self._client, *self.upstreams.halves)
+        for part in (*halves, *(half.h2 for half in halves if isinstance(half, PacedHttp2)), self):
+            vars(part).clear()
 
     @property
     def secrets(self) -> frozenset[str]:

@@ -208,5 +208,8 @@ class ResponsePath(ABC):
         self._finish()
         if self._frames is not None:
             self._drop_upstream()
-        elif self._upstream is not None:
-            self._upstream.release()
+            return
+        # They point at each other: what is over is not left to the garbage collector.
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            upstream.release()

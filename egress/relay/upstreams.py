@@ -65,6 +65,11 @@ class Upstreams:
         return self._by_wire.get(wire)
 
     @property
+    def halves(self) -> tuple[Http1Upstream | Http2Upstream, ...]:
+        """Every connection that is open."""
+        return tuple(self._by_wire.values())
+
+    @property
     def wires(self) -> tuple[int, ...]:
         """Every wire that is open, or being opened."""
         return (*self._by_wire, *self._opening)

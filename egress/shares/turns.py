@@ -76,14 +76,25 @@ ENDLESS_TURN: Final = EndlessTurn()
 class Turns:
     """The turns of one event loop."""
 
-    def __init__(self, clock: Callable[[], float], call_soon: Callable[[Work], object]) -> None:
-        """`clock` gives seconds. `call_soon` calls its argument once, at the beginning of the next round."""
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        call_soon: Callable[[Work], object],
+        call_later: Callable[[float, Work], object] | None = None,
+    ) -> None:
+        """`clock` gives seconds. `call_soon` calls its argument once, at the beginning of the next round.
+
+        `call_later` does so after some seconds; without it rounds follow each other while all rest.
+        """
         self.clock = clock
         self._call_soon = call_soon
+        self._call_later = call_later
         self._sandboxes: dict[str, SandboxTurns] = {}
         self._circle: deque[SandboxTurns] = deque()
         """Sandboxes with work that waits."""
         self._is_asked = False
+        self._is_sleeping = False
+        """A round is asked for behind the rest of all whose work waits."""
         self._is_counted = False
         self._latest: SandboxTurns | None = None
         """The sandbox that was active last."""
@@ -128,10 +139,9 @@ class Turns:
             self._latest, self._earlier_at = sandbox, self._latest_at
         self._latest_at = now
 
-    def is_another_active(self, sandbox: SandboxTurns, now: float) -> bool:
-        """Tell whether another sandbox had something to do a moment ago."""
-        at = self._earlier_at if sandbox is self._latest else self._latest_at
-        return now - at < ACTIVE_SECONDS
+    def others_active_until(self, sandbox: SandboxTurns) -> float:
+        """Return until when another sandbox counts as active."""
+        return (self._earlier_at if sandbox is self._latest else self._latest_at) + ACTIVE_SECONDS
 
     def note_used(self) -> None:
         """A sandbox has taken time in this round: it has to end."""
@@ -168,6 +178,21 @@ class Turns:
                     self._ask()
             return
         if circle:
+            self._ask_again()
+
+    def _ask_again(self) -> None:
+        """Ask for a round in which somebody has a turn: where all rest, behind the first of the rests."""
+        now = self.clock()
+        rest = min(sandbox.rest_seconds(now) for sandbox in self._circle)
+        if rest <= 0 or self._call_later is None:
+            self._ask()
+        elif not self._is_sleeping:
+            self._is_sleeping = True
+            self._call_later(rest, self._wake)
+
+    def _wake(self) -> None:
+        self._is_sleeping = False
+        if self._circle:
             self._ask()
 
 
@@ -215,7 +240,7 @@ class SandboxTurns:
         """The sandbox has had its time in this round, or rests."""
         now = self._turns.clock()
         self._forgive(now)
-        return self._spent >= self._turns.seconds or self._rests(now)
+        return self._spent >= self._turns.seconds or self.rest_seconds(now) > 0
 
     @property
     def rested_at(self) -> float:
@@ -294,12 +319,11 @@ class SandboxTurns:
             self._is_working = False
             self.leave()
 
-    def _rests(self, now: float) -> bool:
-        """Tell whether the sandbox leaves the loop to another one that is active."""
+    def rest_seconds(self, now: float) -> float:
+        """Return for how long the sandbox leaves the loop to others that are active; 0 or less for none."""
         turns = self._turns
-        return (
-            self._rested_at - now > BURST_SECONDS and turns.is_shared and turns.is_another_active(self, now)
-        )
+        left = self._rested_at - BURST_SECONDS - now
+        return min(left, turns.others_active_until(self) - now) if left > 0 and turns.is_shared else 0.0
 
     def _forgive(self, now: float) -> None:
         """Take off what the rounds since then have made up for, or half of the time that has passed."""

@@ -139,6 +139,13 @@ class PipeSide(asyncio.BufferedProtocol):
             self._before = None
         self._pipe.lost(self)
 
+    def let_go(self) -> None:
+        """Forget what points here in its turn: else only the garbage collector would free all of it."""
+        # A transport of asyncio points at itself by these callbacks, which are not part of any interface.
+        for name in ("_read_ready_cb", "_write_ready"):
+            vars(self.transport).pop(name, None)
+        del self._pipe, self.other, self.transport
+
 
 class Pipe:
     """A client and an upstream, joined. Belongs to the running loop."""
@@ -178,6 +185,8 @@ class Pipe:
     async def wait(self) -> None:
         """Return when both sides are closed."""
         await self._done
+        self.client.let_go()
+        self.upstream.let_go()
 
     def abort(self, by: EndedBy) -> None:
         """Close both sides now, whatever has not been sent."""
