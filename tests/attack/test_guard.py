@@ -288,8 +288,11 @@ BEFORE = {"carry", "serve", "tick"}
 HANDED_ON = {"monotonic", "request_id", "turn", "buffer_bytes"}
 """Values and functions of the engine, the machine's clock among them: no call of ours that could fail."""
 
+BEHIND = {"dissolve"}
+"""Called behind the end, when all is closed and recorded: see the test of what cannot be taken apart."""
+
 POINTS: list[tuple[type, str]] = [
-    *((Relay, name) for name in functions(Relay)),
+    *((Relay, name) for name in functions(Relay) if name not in BEHIND),
     *((InterceptHandler, name) for name in functions(ConnectionOwner)),
     *((RelayServices, name) for name in functions(RelayEnvironment) if name not in HANDED_ON),
     *((InterceptLane, name) for name in functions(InterceptLane) if name not in BEFORE),
@@ -509,6 +512,24 @@ async def test_the_end_of_the_process_is_told_on(scene: Scene, error: type[BaseE
     seen = await scene.play(story)
     assert LAST not in seen.data
     assert seen.records == ["internal"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_connection_that_cannot_be_taken_apart_has_ended_all_the_same(
+    scene: Scene, kind: str
+) -> None:
+    """Only its memory is freed later: its record is written, and nothing is added to it."""
+    make = KINDS[kind]
+
+    def fails(_: object) -> NoReturn:
+        raise make()
+
+    scene.patch.setattr(Relay, "dissolve", fails)
+    seen = await scene.play(whole)
+    assert LAST in seen.data
+    assert seen.records == ["rule.allowed"]
+    assert "connection.kept" in scene.log.text
+    assert SECRET not in scene.log.text
 
 
 async def test_a_lane_that_is_called_off_closes_and_records(scene: Scene) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from egress.proxy.event_loop import FairEventLoop, FairSelector, drive, make_turns, watch
-from egress.shares.turns import MAX_EVENTS_PER_ROUND, TURN_SECONDS, Turns
+from egress.proxy.event_loop import COARSE_SECONDS, FairEventLoop, FairSelector, drive, make_turns, watch
+from egress.shares.turns import ACTIVE_SECONDS, MAX_EVENTS_PER_ROUND, MAX_REST_SECONDS, TURN_SECONDS, Turns
 
 MANY = 5 * MAX_EVENTS_PER_ROUND
 
@@ -95,7 +95,41 @@ def test_sockets_that_were_dear_so_far_come_one_at_a_time(selected: Selected) ->
     assert "flood" not in selected.counts(), "it owes several turns"
     for _ in range(100):
         selected.select()
+    assert "flood" not in selected.counts(), "it rests, after so much work"
+    selected.clock.now += MAX_REST_SECONDS
     assert selected.counts() == {"flood": 1, "victim": 2}
+
+
+def test_one_that_has_had_less_goes_first(selected: Selected) -> None:
+    selected.add("flood", 1)
+    selected.add("victim", 1)
+    turns = selected.turns.of("flood")
+    turns.enter()
+    selected.clock.now += TURN_SECONDS / 2
+    turns.leave()
+    assert [selected.owner[number] for number in selected.select()] == ["victim", "flood"]
+
+
+def test_a_selection_of_nothing_but_what_rests_returns(selected: Selected) -> None:
+    """The loop looks at its timers and sockets again, however long it would wait."""
+    selected.add("flood", MANY)
+    turns = selected.turns.of("flood")
+    for _ in range(20):
+        turns.enter()
+        selected.clock.now += TURN_SECONDS
+        turns.leave()
+        selected.turns.count_round()
+    selected.turns.of("victim").note_ready()
+    assert selected.selector.select(None) == []
+    selected.clock.now += ACTIVE_SECONDS
+    assert selected.selector.select(None) != []
+
+
+def test_a_short_wait_ends_with_what_comes(selected: Selected) -> None:
+    selected.turns.of("other")
+    assert selected.selector.select(COARSE_SECONDS / 2) == []
+    selected.add("victim", 1)
+    assert len(selected.selector.select(COARSE_SECONDS / 2)) == 1
 
 
 def test_a_sandbox_with_work_that_waits_has_one_event_at_a_time(selected: Selected) -> None:

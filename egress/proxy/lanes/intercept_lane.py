@@ -16,7 +16,7 @@ from mitmproxy.connection import Client
 from mitmproxy.proxy.context import Context
 from mitmproxy.tls import TlsData
 
-from egress.addons.guard import HookGuard
+from egress.addons.guard import HookGuard, error_location
 from egress.addons.http_layers import HttpLayer, NextLayerChooser, dissolve
 from egress.addons.tls_hooks import TlsHooks
 from egress.addons.withheld_options import check_key_log
@@ -116,7 +116,7 @@ class InterceptLane:
             finally:
                 self.engine.live.leave(handler)
                 del self._handlers[handler.client]
-                dissolve(handler.context.layers)
+                _dissolve(handler)
 
     def tick(self) -> None:
         """End the stages that take too long; called about once a second."""
@@ -211,6 +211,16 @@ class InterceptLane:
             )
             if handler.relay is None:
                 handler.reason, handler.was_refused = what.code, True
+
+
+def _dissolve(handler: InterceptHandler) -> None:
+    """Take apart what has ended, and has its records: after a fault the garbage collector frees it."""
+    try:
+        dissolve(handler.context.layers)
+    except BaseException as error:
+        log.error("connection.kept", connection=handler.admitted.id, error=error_location(error))  # noqa: TRY400
+        if isinstance(error, SystemExit | KeyboardInterrupt):
+            raise
 
 
 class FailedHandshakes:

@@ -29,6 +29,7 @@ class Loop:
     def __init__(self) -> None:
         self.now = 100.0
         self.due: list[Work] = []
+        self.later: list[tuple[float, Work]] = []
         self.turns = Turns(lambda: self.now, self.due.append)
         self.done: list[str] = []
 
@@ -331,3 +332,30 @@ def test_one_that_is_alone_never_rests(loop: Loop) -> None:
     for _ in range(20):
         loop.turns.count_round()
     assert not spent(a)
+
+
+def test_while_all_rest_the_loop_sleeps(loop: Loop) -> None:
+    """It is woken when the first of them has rested, and by work of anybody else."""
+    loop.turns = Turns(lambda: loop.now, loop.due.append, lambda *call: loop.later.append(call))
+    a, b = two(loop)
+    saturated(loop, a)
+    for _ in range(9):
+        loop.turns.count_round()
+    b.note_ready()
+    a.wait(loop.job("a"))
+    loop.round()
+    assert loop.done == []
+    assert loop.due == []
+    [(seconds, wake)] = loop.later
+    assert 0 < seconds <= 1.01 * MAX_REST_SECONDS
+    b.wait(loop.job("b"))
+    loop.round()
+    assert loop.done == ["b"]
+    loop.round()
+    assert len(loop.later) == 1, "it sleeps already"
+    loop.now += ACTIVE_SECONDS + seconds
+    wake()
+    loop.round()
+    assert loop.done == ["b", "a"]
+    wake()
+    assert loop.due == []
