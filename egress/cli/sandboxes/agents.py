@@ -52,7 +52,13 @@ AGENTS: Final[Mapping[str, Agent]] = {
         Agent(
             "claude-code",
             keys={"ANTHROPIC_API_KEY": "anthropic"},
-            quiet={"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"},
+            # The first one alone leaves reports about its use on in some versions.
+            quiet={
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "DISABLE_AUTOUPDATER": "1",
+                "DISABLE_ERROR_REPORTING": "1",
+                "DISABLE_TELEMETRY": "1",
+            },
         ),
         Agent(
             "codex",

@@ -43,21 +43,23 @@ class TrafficSummary:
     allowed: int = 0
     failed: int = 0
     """How many of the allowed ones failed at their upstream."""
-    denied: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Number by host and code."""
-    cut: Counter[tuple[str, str]] = field(default_factory=Counter)
+    denied: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """Number by host, code and rule."""
+    cut: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     used: Counter[str] = field(default_factory=Counter)
     """Number of requests by injected secret."""
     is_whole: bool = True
 
     def add(self, entry: LogEntry) -> None:
         """Count a line."""
+        # The rule of an entry without its host, which stands before it anyway.
+        stopped = (entry.text("host"), entry.text("code"), entry.text("rule").rpartition("#")[2])
         # Folded denials count with their number of requests.
         match entry.verdict:
             case Verdict.DENY:
-                self.denied[entry.text("host"), entry.text("code")] += entry.requests
+                self.denied[stopped] += entry.requests
             case Verdict.CUT:
-                self.cut[entry.text("host"), entry.text("code")] += 1
+                self.cut[stopped] += 1
             case Verdict.ALLOW:
                 self.allowed += entry.requests
                 self.failed += entry.is_failed
@@ -138,8 +140,9 @@ def _say(found: TrafficSummary, sandbox: str, about: FleetInfo) -> None:
     ends = f"{found.allowed} allowed{failed}, {denied} denied, {cut} cut"
     render.line(("egress: ", DIM), f"{total}: {ends}", stderr=True)
     for word, stopped in (("denied ", found.denied), ("cut ", found.cut)):
-        for (host, code), times in stopped.most_common(_MAX_SHOWN):
-            render.line("  ", (word, BAD), f"{host or '(no host)'}  {code}  {times}x", stderr=True)
+        for (host, code, rule), times in stopped.most_common(_MAX_SHOWN):
+            what = "  ".join(filter(None, (host or "(no host)", code, rule, f"{times}x")))
+            render.line("  ", (word, BAD), what, stderr=True)
         more = len(stopped) - _MAX_SHOWN
         if more > 0:
             render.line(f"  and {more} more", stderr=True)

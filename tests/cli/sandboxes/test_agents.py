@@ -43,6 +43,14 @@ def test_an_agent_of_several_providers_is_given_the_keys_that_the_rules_have() -
     assert set(agent.keys) <= set(agent.variables({"GITHUB_TOKEN"}))
 
 
+def test_reports_about_its_use_are_switched_off_where_there_is_a_switch() -> None:
+    """Each would be denied, and counted in the summary of a task that went well."""
+    found = find_agent("claude-code").variables()
+    assert {"DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING"} <= {
+        name for name, value in found.items() if value == "1"
+    }
+
+
 def test_another_one_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(UsageError) as caught:
         find_agent("clippy")

@@ -63,6 +63,22 @@ def test_only_what_came_since_then_and_of_this_sandbox_counts(log: Path, capsys:
     ]
 
 
+def test_a_denial_by_a_rule_names_the_rule(log: Path, capsys: Captured) -> None:
+    """Two kinds of denials of one host are told apart: reports of an agent, and what it should not do."""
+
+    def denied(rule: str) -> bytes:
+        return line(
+            "exchange", sandbox="mine", host="api.test", verdict="deny", code="rule.denied", rule=rule
+        )
+
+    reports, keys = denied("api.test#anthropic-no-telemetry"), denied("api.test#anthropic-no-admin")
+    assert told(log, capsys, reports, keys, reports)[:3] == [
+        "egress: 3 requests: 0 allowed, 3 denied, 0 cut",
+        "  denied api.test  rule.denied  anthropic-no-telemetry  2x",
+        "  denied api.test  rule.denied  anthropic-no-admin  1x",
+    ]
+
+
 def test_a_sandbox_that_asked_for_nothing_needs_one_line(log: Path, capsys: Captured) -> None:
     assert told(log, capsys) == ["egress: 0 requests: 0 allowed, 0 denied, 0 cut"]
 
