@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from egress.errors import UsageError
 from egress.fleet import control_client
@@ -32,7 +32,7 @@ from egress.runtime.environ import (
     build_environment,
 )
 from egress.runtime.errors import GatewayError
-from egress.runtime.spec import Values
+from egress.runtime.spec import NO_VALUES, Values
 from egress.scrub import MIN_SECRET_BYTES, Needles
 from egress.types import Secret
 from egress.unix.http_connection import JsonAnswer
@@ -41,6 +41,26 @@ StatusCall = Callable[[], JsonAnswer]
 FindSecretsCall = Callable[[Sequence[str]], JsonAnswer]
 _MAX_SHOWN_BYTES: Final = 64 * 1024
 """Characters sent to the proxy in one request, unless a single variable is longer."""
+
+
+class VariablePolicy(Protocol):
+    """Decides about the variables of sandboxes and commands."""
+
+    def check(self, variables: Values) -> None:
+        """Raise for variables that must not enter a sandbox."""
+
+    def dummies(self) -> Values:
+        """Variables for programs that insist on a key; those of a sandbox's own win."""
+
+
+class AllVariables:
+    """The default: every variable may enter, and none is added."""
+
+    def check(self, variables: Values) -> None:
+        """Allow them."""
+
+    def dummies(self) -> Values:
+        return NO_VALUES
 
 
 class EnvironmentPolicy:

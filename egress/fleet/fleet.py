@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final
 
 from egress.errors import EgressError
+from egress.fleet.env_policy import AllVariables, VariablePolicy
 from egress.fleet.errors import FleetUnavailableError, SandboxDiffersError
 from egress.fleet.event_fanout import EventFanout, EventSubscription
 from egress.fleet.lifetime import (
@@ -52,26 +53,6 @@ _UNKNOWN_FLEET: Final = FleetInfo(kind="unknown")
 
 def _no_check() -> None:
     """Default check: the fleet is always ready."""
-
-
-class VariablePolicy(Protocol):
-    """Decides about the variables of sandboxes and commands."""
-
-    def check(self, variables: Values) -> None:
-        """Raise for variables that must not enter a sandbox."""
-
-    def dummies(self) -> Values:
-        """Variables for programs that insist on a key; those of a sandbox's own win."""
-
-
-class AllVariables:
-    """The default: every variable may enter, and none is added."""
-
-    def check(self, variables: Values) -> None:
-        """Allow them."""
-
-    def dummies(self) -> Values:
-        return NO_VALUES
 
 
 def _allow_all_mounts(_: Spec) -> None:

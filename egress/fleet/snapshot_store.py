@@ -37,6 +37,7 @@ from egress.fleet.protocol import Snapshot
 from egress.fleet.snapshot_limits import DEFAULT_SNAPSHOT_LIMITS, QUOTA_VARIABLE, SnapshotLimits
 from egress.logger import EventLogger
 from egress.private_file import FILE_MODE, read_private, write_atomically
+from egress.runtime.errors import SandboxError
 from egress.unix.own_folder import make_own_folder
 
 _log = EventLogger(__name__)
@@ -46,6 +47,8 @@ _LOCK_NAME: Final = ".lock"
 _PARTIAL_PREFIX: Final = ".partial-"
 _MANIFEST_NAME: Final = "manifest.json"
 _ARCHIVE_NAME: Final = "workspace.tar"
+_IMAGE_NOTE_NAME: Final = "image"
+"""The file with the name of an image that is being made."""
 _MAX_MANIFEST_BYTES: Final = 64 * 1024
 _CHECK_INTERVAL_BYTES: Final = 16 * 1024 * 1024
 """Bytes between two looks at what other writers have written meanwhile."""
@@ -53,8 +56,8 @@ _READ_BYTES: Final = 1024 * 1024
 _FOLDER_HINT: Final = "name another state folder"
 _DELETE_HINT: Final = "delete it with `egress snapshot rm`"
 
-EndImage = Callable[[Snapshot], None]
-"""Removes the image of a snapshot, which its store does not know how to do."""
+EndImage = Callable[[str], None]
+"""Removes the image of a snapshot by its name, which its store does not know how to do."""
 
 
 class SnapshotStore:
@@ -106,15 +109,17 @@ class SnapshotStore:
             yield found, file
 
     @contextmanager
-    def write(self, name: str) -> Iterator[PartialSnapshot]:
+    def write(self, name: str, end_image: EndImage) -> Iterator[PartialSnapshot]:
         """A place for a new snapshot; nothing is left of it unless `commit` was called.
+
+        `end_image` removes the images of writers that were killed.
 
         Raises `SnapshotExistsError`, and `SnapshotQuotaError` if there is no room at all.
         """
         check_snapshot_name(name)
         with self._locked():
             self._refuse_taken(name)
-            self._remove_stale()
+            self._remove_stale(end_image)
             folder, lock = self._make_partial()
         try:
             with _create_archive(folder) as file:
@@ -130,7 +135,7 @@ class SnapshotStore:
         with suppress(SnapshotDamagedError):
             found = self.find(name)
             if found.saved_image:
-                end_image(found)
+                end_image(found.saved_image)
         with self._locked():
             # Renamed first: what is half removed must not be found under its name.
             hidden = tempfile.mkdtemp(prefix=_PARTIAL_PREFIX, dir=self._folder)
@@ -210,13 +215,16 @@ class SnapshotStore:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return folder, lock
 
-    def _remove_stale(self) -> None:
+    def _remove_stale(self, end_image: EndImage) -> None:
         """Remove what killed writers have left: nobody holds its lock."""
         for folder in self._folder.glob(f"{_PARTIAL_PREFIX}*"):
-            with suppress(OSError):
+            # A folder whose image cannot be removed stays, and with it the name of the image.
+            with suppress(OSError, SandboxError):
                 lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if (folder / _IMAGE_NOTE_NAME).exists():
+                        end_image(_read_note(folder / _IMAGE_NOTE_NAME))
                     shutil.rmtree(folder, ignore_errors=True)
                 finally:
                     os.close(lock)
@@ -283,6 +291,10 @@ class PartialSnapshot:
         """This, as a file to write an archive to."""
         return cast("BinaryIO", self)
 
+    def note_image(self, image: str) -> None:
+        """Note the name of an image that is going to be made, so that it is removed after a crash."""
+        write_atomically(self._folder / _IMAGE_NOTE_NAME, image.encode(), replace=False)
+
     def commit(self, found: Snapshot, image_bytes: int = 0) -> Snapshot:
         """Complete the snapshot; time, size and digest are filled in. Raises `SnapshotQuotaError`."""
         self._file.flush()
@@ -303,6 +315,10 @@ class PartialSnapshot:
 def _create_archive(folder: Path) -> BinaryIO:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(folder / _ARCHIVE_NAME, flags, FILE_MODE), "wb")
+
+
+def _read_note(path: Path) -> str:
+    return read_private(path, _MAX_MANIFEST_BYTES, _DELETE_HINT).decode("ascii", "replace")
 
 
 def _digest_of(file: BinaryIO) -> str:

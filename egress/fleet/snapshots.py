@@ -31,7 +31,12 @@ from egress.runtime.errors import (
     SpecError,
     UnsupportedError,
 )
-from egress.runtime.protocol import ArchivingRuntime, ImageSavingRuntime, Runtime
+from egress.runtime.protocol import (
+    SAVED_IMAGE_REPOSITORY,
+    ArchivingRuntime,
+    ImageSavingRuntime,
+    Runtime,
+)
 from egress.runtime.spec import Command, Info, Spec
 from egress.runtime.tar_filter import filter_archive
 
@@ -65,7 +70,7 @@ class FleetSnapshots:
             self._saving()
         # What is too old makes room first. What is too many goes last, when the new one is complete.
         store.retire(snapshot, self._end_image)
-        with store.write(snapshot) as partial:
+        with store.write(snapshot, self._end_image) as partial:
             path = member.spec.workdir
             omit = self._canaries_below(archiving, name, path)
             try:
@@ -105,14 +110,15 @@ class FleetSnapshots:
             return partial.commit(snapshot)
         saving = self._saving()
         # Drawn at random: other users of the engine have snapshots of the same name.
-        tag = f"{snapshot.name}-{secrets.token_hex(4)}"
-        saved = saving.save_image(snapshot.sandbox, tag, partial.left)
+        image = f"{SAVED_IMAGE_REPOSITORY}:{snapshot.name}-{secrets.token_hex(4)}"
+        partial.note_image(image)
+        saved = saving.save_image(snapshot.sandbox, image, partial.left)
         try:
-            whole = replace(snapshot, saved_image=saved.image, user=saved.user, group=saved.group)
+            whole = replace(snapshot, saved_image=image, user=saved.user, group=saved.group)
             return partial.commit(whole, saved.size)
         except BaseException:
             with suppress(SandboxError):
-                saving.remove_saved_image(saved.image)
+                saving.remove_saved_image(image)
             raise
 
     def _unpack(self, archiving: ArchivingRuntime, spec: Spec, archive: BinaryIO) -> None:
@@ -139,8 +145,8 @@ class FleetSnapshots:
         paths = (normpath(f"{home}/{path[2:]}" if path.startswith("~/") else path) for path in planted)
         return frozenset(path.removeprefix(above) for path in paths if path.startswith(above))
 
-    def _end_image(self, snapshot: Snapshot) -> None:
-        self._saving().remove_saved_image(snapshot.saved_image)
+    def _end_image(self, image: str) -> None:
+        self._saving().remove_saved_image(image)
 
     def _store(self) -> SnapshotStore:
         if self._kept is None:

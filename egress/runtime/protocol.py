@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import BinaryIO, Final, Protocol, runtime_checkable
 
 from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, PlantedCanary
@@ -169,11 +169,14 @@ class ArchivingRuntime(Protocol):
         """The paths of the canary files of a sandbox; `~/` stands for its home."""
 
 
+SAVED_IMAGE_REPOSITORY: Final = "egress-snapshot"
+"""The name of every image that holds the file system of a sandbox; each has a tag of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class SavedImage:
     """The file system of a sandbox, kept as an image."""
 
-    image: str
     size: int
     """Bytes that it holds beyond the image of the sandbox."""
     user: int
@@ -185,12 +188,12 @@ class SavedImage:
 class ImageSavingRuntime(Protocol):
     """A runtime that keeps the whole file system of a sandbox."""
 
-    def save_image(self, name: str, tag: str, max_bytes: int) -> SavedImage:
-        """Keep the file system of a running sandbox as an image, without its workspace and its mounts.
+    def save_image(self, name: str, image: str, max_bytes: int) -> SavedImage:
+        """Keep the file system of a running sandbox under this name, without its workspace and its mounts.
 
         Its processes stand still meanwhile. Raises `ArchiveTooLargeError`, and `UnsupportedError` for a
         sandbox with canary files, which the image would hold.
         """
 
     def remove_saved_image(self, image: str) -> None:
-        """Remove such an image. Raises `EngineError` while a sandbox uses it."""
+        """Remove such an image, if it is there. Raises `EngineError` while a sandbox uses it."""

@@ -38,14 +38,14 @@ def fact(name: str, **values: object) -> Snapshot:
 
 
 def written(store: SnapshotStore, name: str, data: bytes = b"data", image_bytes: int = 0) -> Snapshot:
-    with store.write(name) as partial:
+    with store.write(name, no_image) as partial:
         partial.archive.write(data)
         saved = f"egress-snapshot:{name}" if image_bytes else ""
         return partial.commit(fact(name, saved_image=saved), image_bytes)
 
 
-def no_image(found: Snapshot) -> None:
-    pytest.fail(f"{found.name} has no image")
+def no_image(image: str) -> None:
+    pytest.fail(f"{image} is no image")
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_only_its_user_reaches_it(store: SnapshotStore, tmp_path: Path) -> None:
 
 def test_nothing_is_left_of_one_that_failed(store: SnapshotStore, tmp_path: Path) -> None:
     def fail() -> None:
-        with store.write("first") as partial:
+        with store.write("first", no_image) as partial:
             partial.archive.write(b"half")
             raise EngineError("the sandbox ended")
 
@@ -90,10 +90,10 @@ def test_nothing_is_left_of_one_that_failed(store: SnapshotStore, tmp_path: Path
 
 def test_a_name_is_given_once(store: SnapshotStore) -> None:
     written(store, "first")
-    with pytest.raises(SnapshotExistsError), store.write("first"):
+    with pytest.raises(SnapshotExistsError), store.write("first", no_image):
         pytest.fail("it was begun")
     # Two that are written at once: the later one is refused when it is complete.
-    with store.write("second") as late:
+    with store.write("second", no_image) as late:
         written(store, "second", b"early")
         with pytest.raises(SnapshotExistsError):
             late.commit(fact("second"))
@@ -109,7 +109,7 @@ def test_a_name_leads_nowhere_else(tmp_path_factory: pytest.TempPathFactory, cal
     store = SnapshotStore(folder)
     calls: dict[str, Callable[[], object]] = {
         "find": lambda: store.find(name),
-        "write": lambda: store.write(name).__enter__(),
+        "write": lambda: store.write(name, no_image).__enter__(),
         "read": lambda: store.read(name).__enter__(),
         "delete": lambda: store.delete(name, no_image),
     }
@@ -140,7 +140,7 @@ def test_one_that_is_not_there_is_missing(store: SnapshotStore) -> None:
 
 def test_one_beyond_the_quota_is_cut_off_and_leaves_nothing(store: SnapshotStore, tmp_path: Path) -> None:
     written(store, "first", b"x" * 600)
-    with store.write("second") as partial:
+    with store.write("second", no_image) as partial:
         assert partial.left == 400
         partial.archive.write(b"x" * 400)
         with pytest.raises(SnapshotQuotaError) as caught:
@@ -149,14 +149,14 @@ def test_one_beyond_the_quota_is_cut_off_and_leaves_nothing(store: SnapshotStore
     assert "EGRESS_SNAPSHOT_QUOTA" in caught.value.hint
     assert left_over(tmp_path) == ["first"]
     written(store, "second", b"x" * 400)
-    with pytest.raises(SnapshotQuotaError), store.write("third"):
+    with pytest.raises(SnapshotQuotaError), store.write("third", no_image):
         pytest.fail("it was begun without room")
 
 
 def test_others_that_write_at_once_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_store, "_CHECK_INTERVAL_BYTES", 20_000)
     store = SnapshotStore(tmp_path, SnapshotLimits(max_bytes=100_000))
-    with store.write("first") as one, store.write("second") as other:
+    with store.write("first", no_image) as one, store.write("second", no_image) as other:
         one.archive.write(b"x" * 20_000)
         other.archive.write(b"x" * 10_000)
         written(store, "third", b"x" * 60_000)
@@ -168,7 +168,7 @@ def test_others_that_write_at_once_count(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_what_others_completed_meanwhile_counts_at_the_end(tmp_path: Path) -> None:
     store = SnapshotStore(tmp_path, SnapshotLimits(max_bytes=100_000))
-    with store.write("first") as one:
+    with store.write("first", no_image) as one:
         written(store, "second", b"x" * 60_000)
         one.archive.write(b"x" * 60_000)
         with pytest.raises(SnapshotQuotaError):
@@ -224,16 +224,16 @@ def test_one_whose_image_is_in_use_stays(tmp_path: Path) -> None:
     written(store, "second")
     asked: list[str] = []
 
-    def in_use(found: Snapshot) -> None:
-        asked.append(found.saved_image)
+    def in_use(image: str) -> None:
+        asked.append(image)
         raise EngineError("the engine did not remove an image: it is in use")
 
     store.retire("second", in_use)
     with pytest.raises(EngineError):
         store.delete("first", in_use)
     assert [each.name for each in store.all()] == ["first", "second"]
-    store.delete("first", lambda found: asked.append(found.name))
-    assert asked == ["egress-snapshot:first", "egress-snapshot:first", "first"]
+    store.delete("first", asked.append)
+    assert asked == ["egress-snapshot:first"] * 3
     assert left_over(tmp_path) == ["second"]
 
 
@@ -279,7 +279,7 @@ def test_an_archive_that_is_a_link_is_not_followed(store: SnapshotStore, tmp_pat
 def test_a_folder_of_somebody_else_is_refused(store: SnapshotStore, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "snapshots").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UnreadableError), store.write("first"):
+    with pytest.raises(UnreadableError), store.write("first", no_image):
         pytest.fail("it was begun")
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -288,8 +288,9 @@ _WRITER = """
 import os, sys
 from pathlib import Path
 from egress.fleet.snapshot_store import SnapshotStore
-with SnapshotStore(Path(sys.argv[1])).write("first") as partial:
+with SnapshotStore(Path(sys.argv[1])).write("first", print) as partial:
     partial.archive.write(b"half")
+    partial.note_image("egress-snapshot:half")
     print("written", flush=True)
     sys.stdin.read()
 """
@@ -305,8 +306,17 @@ def test_what_a_killed_writer_leaves_goes_with_the_next_one(store: SnapshotStore
         assert len(left_over(tmp_path)) == 2
         writer.kill()
     assert [each.name for each in store.all()] == ["second"]
-    written(store, "third")
-    assert left_over(tmp_path) == ["second", "third"]
+
+    def in_use(image: str) -> None:
+        raise EngineError(f"{image} is in use")
+
+    # Its image may have been made: as long as that cannot be removed, its name is kept.
+    with store.write("third", in_use):
+        assert len(left_over(tmp_path)) == 3
+    ended: list[str] = []
+    with store.write("third", ended.append) as partial:
+        partial.commit(fact("third"))
+    assert (ended, left_over(tmp_path)) == (["egress-snapshot:half"], ["second", "third"])
 
 
 def test_a_snapshot_that_is_deleted_is_read_to_its_end(store: SnapshotStore) -> None:

@@ -46,12 +46,12 @@ class ImageRuntime(LocalRuntime):
         self.images: list[str] = []
         self.size = 100
 
-    def save_image(self, name: str, tag: str, max_bytes: int) -> SavedImage:
+    def save_image(self, name: str, image: str, max_bytes: int) -> SavedImage:
         self.info(name)
         if self.size > max_bytes:
             raise ArchiveTooLargeError("it has written too much")
-        self.images.append(f"egress-snapshot:{tag}")
-        return SavedImage(self.images[-1], self.size, 4711, 4712)
+        self.images.append(image)
+        return SavedImage(self.size, 4711, 4712)
 
     def remove_saved_image(self, image: str) -> None:
         self.images.remove(image)

@@ -223,11 +223,11 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
 
     # Images
 
-    def save_image(self, name: str, tag: str, max_bytes: int) -> SavedImage:
+    def save_image(self, name: str, image: str, max_bytes: int) -> SavedImage:
         box = self._running(name)
         saved_image.check(name, self.planted(name), self._isolation)
-        image, size = saved_image.save(self._engine, box.container, tag, max_bytes)
-        return SavedImage(image, size, box.spec.user, box.spec.group)
+        size = saved_image.save(self._engine, box.container, image, max_bytes)
+        return SavedImage(size, box.spec.user, box.spec.group)
 
     def remove_saved_image(self, image: str) -> None:
         saved_image.remove(self._engine, image)

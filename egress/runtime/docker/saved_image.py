@@ -18,12 +18,12 @@ from egress.runtime.docker.engine import ContainerGoneError, DockerEngine
 from egress.runtime.docker.isolation import Isolation
 from egress.runtime.docker.labels import IMAGE_LABEL, LEASE_LABEL, ROLE_LABEL
 from egress.runtime.errors import ArchiveTooLargeError, SandboxDiedError, SpecError, UnsupportedError
+from egress.runtime.protocol import SAVED_IMAGE_REPOSITORY
 
-REPOSITORY: Final = "egress-snapshot"
-_IMAGE_NAME: Final = re.compile(rf"{REPOSITORY}:[a-z0-9][a-z0-9._-]{{0,120}}")
+_IMAGE_NAME: Final = re.compile(rf"{SAVED_IMAGE_REPOSITORY}:[a-z0-9][a-z0-9._-]{{0,120}}")
 # An image inherits the labels of its container, and a container those of its image: with a lease of a dead
 # owner every container of the image would be taken for a leftover.
-_IMAGE_LABELS: Final = {ROLE_LABEL: "", LEASE_LABEL: "", IMAGE_LABEL: REPOSITORY}
+_IMAGE_LABELS: Final = {ROLE_LABEL: "", LEASE_LABEL: "", IMAGE_LABEL: SAVED_IMAGE_REPOSITORY}
 
 
 def check(name: str, planted: tuple[str, ...], isolation: Isolation) -> None:
@@ -40,9 +40,9 @@ def check(name: str, planted: tuple[str, ...], isolation: Isolation) -> None:
         )
 
 
-def save(engine: DockerEngine, container: str, tag: str, max_bytes: int) -> tuple[str, int]:
-    """Make the image; returns its name and size. Raises `ArchiveTooLargeError`, and leaves nothing then."""
-    image = _checked_name(f"{REPOSITORY}:{tag}")
+def save(engine: DockerEngine, container: str, image: str, max_bytes: int) -> int:
+    """Make the image; returns its size. Raises `ArchiveTooLargeError`, and leaves nothing then."""
+    repository, _, tag = _checked_name(image).partition(":")
     try:
         engine.pause_container(container)
         try:
@@ -51,12 +51,12 @@ def save(engine: DockerEngine, container: str, tag: str, max_bytes: int) -> tupl
                 raise ArchiveTooLargeError(
                     f"the sandbox has written more than {max_bytes} bytes", "remove files in it"
                 )
-            engine.commit(container, REPOSITORY, tag, _IMAGE_LABELS)
+            engine.commit(container, repository, tag, _IMAGE_LABELS)
         finally:
             engine.resume_container(container)
     except ContainerGoneError:
         raise SandboxDiedError("the sandbox ended while it was kept", "start it again") from None
-    return image, size
+    return size
 
 
 def remove(engine: DockerEngine, image: str) -> None:

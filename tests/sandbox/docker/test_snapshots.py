@@ -12,8 +12,8 @@ import pytest
 from egress.fleet.errors import SnapshotQuotaError
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.labels import LEASE_LABEL, ROLE_LABEL
-from egress.runtime.docker.saved_image import REPOSITORY
 from egress.runtime.errors import EngineError, SpecError, UnsupportedError
+from egress.runtime.protocol import SAVED_IMAGE_REPOSITORY
 from tests.runtime import planting_cases
 from tests.runtime.docker_lab import DockerLab
 from tests.sandbox import snapshot_cases
@@ -28,7 +28,7 @@ def scene(house: DockerLab, tmp_path: Path) -> Iterator[SnapshotScene]:
 
 
 def images(engine: DockerEngine) -> set[str]:
-    return {name for each in engine.images(f"egress.image={REPOSITORY}") for name in each.names}
+    return {name for each in engine.images(f"egress.image={SAVED_IMAGE_REPOSITORY}") for name in each.names}
 
 
 @pytest.mark.parametrize("promise", snapshot_cases.CASES, ids=lambda case: case.__name__)

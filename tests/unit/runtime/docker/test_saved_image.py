@@ -49,13 +49,13 @@ class NotingEngine:
         self.asked.append(f"untag {name}")
 
 
-def save(engine: NotingEngine, tag: str = "first-1", max_bytes: int = 100) -> tuple[str, int]:
-    return saved_image.save(cast("DockerEngine", engine), "c", tag, max_bytes)
+def save(engine: NotingEngine, tag: str = "first-1", max_bytes: int = 100) -> int:
+    return saved_image.save(cast("DockerEngine", engine), "c", f"egress-snapshot:{tag}", max_bytes)
 
 
 def test_it_stands_still_while_it_is_measured_and_kept() -> None:
     engine = NotingEngine()
-    assert save(engine) == ("egress-snapshot:first-1", 100)
+    assert save(engine) == 100
     assert engine.asked == ["pause c", "measure c", "commit c egress-snapshot:first-1", "resume c"]
     # Those of its container would make each container of the image a leftover of a dead owner.
     assert engine.labels == {"egress.role": "", "egress.lease": "", "egress.image": "egress-snapshot"}
