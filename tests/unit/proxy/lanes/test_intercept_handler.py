@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -850,18 +850,36 @@ async def test_an_upstream_that_was_given_up_twice_is_no_fault(scene: Scene) -> 
     assert (await in_handshake(scene, step)).records == ["proxy.stopping"]
 
 
-@pytest.mark.parametrize("code", ["upstream.unreachable", "address.refused"])
-async def test_a_dial_that_failed_is_answered_once_and_forgotten(scene: Scene, code: str) -> None:
-    async def step(_: Scene, found: InterceptHandler) -> None:
+@pytest.mark.parametrize(
+    ("code", "refused"), [("upstream.unreachable", ()), ("address.refused", ("10.9.8.7",))]
+)
+async def test_a_dial_that_failed_is_answered_once_and_forgotten(
+    scene: Scene, code: str, refused: tuple[str, ...]
+) -> None:
+    """The record shows an address that was refused; no later change of the rules looks at it."""
+
+    async def step(scene: Scene, found: InterceptHandler) -> None:
         layer, server = Noted(found), Server(address=(NAME, scene.good))
         other = Server(address=(NAME, scene.good))
         found._opening.update({server: 0.0, other: 0.0})
+        addresses: list[str] = []
+        asked: list[Collection[str]] = []
+
+        def allows(*about: Collection[str]) -> bool:
+            asked.append(about[-1])
+            return True
+
+        layer.then = lambda: addresses.extend(route.address for route in found._routes.values())
         command = commands.OpenConnection(server)
-        found._not_opened(command, code)
+        found._not_opened(command, code, *refused)
         assert list(found._opening) == [other]
-        [told] = layer.seen
-        assert isinstance(told, events.OpenConnectionCompleted)
-        assert (told.command, told.reply) == (command, code)
+        assert addresses == list(refused)
+        [event] = layer.seen
+        assert isinstance(event, events.OpenConnectionCompleted)
+        assert (event.command, event.reply) == (command, code)
+        scene.patch.setattr(InterceptLane, "still_allows", allows)
+        found.recheck(scene.stack.engine.policy, 0)
+        assert asked == [[]]
         found.close("proxy.stopping")
 
     await in_handshake(scene, step)
