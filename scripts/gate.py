@@ -53,6 +53,8 @@ BESIDE: Final = Pool("computing", 0.5, "load")
 """It runs beside all others."""
 IN_TURN: Final = (Pool("waiting", 2, "loadfile"), Pool("catalogue", 1, "loadfile"))
 POOLS: Final = (BESIDE, *IN_TURN)
+KEEP_ORDER: Final = "--no-loadscope-reorder"
+"""What takes long has few tests and begins first; xdist would begin with the files that have most tests."""
 IS_NIGHT: Final = os.environ.get("EGRESS_TEST_TIER") == "nightly"
 """Then a file may take as long as it likes, and a test that tries thousands of examples an hour."""
 AT_NIGHT: Final = ("--timeout", "3600")
@@ -146,7 +148,7 @@ class Running:
         self._record = RECORDS / f"{pool.name}.json"
         self._record.unlink(missing_ok=True)
         count = jobs - (jobs == 1) if jobs else pool.count(os.cpu_count() or 1)
-        command = [*PYTEST, "-n", str(count), "--dist", pool.dist, "--pool", pool.name]
+        command = [*PYTEST, "-n", str(count), "--dist", pool.dist, KEEP_ORDER, "--pool", pool.name]
         command += ["--times", str(self._record), *(AT_NIGHT if IS_NIGHT else ()), *rest]
         if told is None:
             print(f"\n-- {pool.name}", flush=True)

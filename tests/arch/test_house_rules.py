@@ -6,10 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from scripts.gate import KEEP_ORDER
 from tests.attack.lab.harm import Finding, Harm, HarmDoneError
 
 ROOT = Path(__file__).parents[2]
@@ -40,35 +42,50 @@ def test_it():
 """
 
 
-def run(folder: Path, file: str, source: str, *, jobs: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run a suite of one file under this project's configuration and conftest."""
-    test = folder / file
-    test.parent.mkdir(parents=True)
-    test.write_text(source, encoding="utf-8")
+SUITE = {
+    "tests/unit/test_programs.py": NEEDS_PROGRAMS,
+    "tests/unit/test_network.py": REACHES_FOR_THE_NETWORK,
+    "tests/proxy/test_network.py": REACHES_FOR_THE_NETWORK,
+}
+
+
+def run(
+    folder: Path, suite: Mapping[str, str], *options: str, jobs: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run a suite under this project's configuration and conftest."""
+    for file, source in suite.items():
+        test = folder / file
+        test.parent.mkdir(parents=True, exist_ok=True)
+        test.write_text(source, encoding="utf-8")
     shutil.copy(ROOT / "pyproject.toml", folder)
     shutil.copy(ROOT / "tests/conftest.py", folder / "tests")
-    command = [sys.executable, "-m", "pytest", "-q", "-n", str(jobs), "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        str(jobs),
+        "-p",
+        "no:cacheprovider",
+        *(options or ["-q"]),
+    ]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("jobs", [0, 2])
-def test_a_run_ends_by_naming_what_it_left_out(
-    jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(autouse=True)
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CI", raising=False)
-    result = run(tmp_path, "tests/unit/test_it.py", NEEDS_PROGRAMS, jobs=jobs)
-    assert result.returncode == 0, result.stdout
+
+
+def test_a_run_ends_by_naming_what_it_left_out_and_refuses_sockets_elsewhere(tmp_path: Path) -> None:
+    """Those of tests/proxy work; and what failed does not keep the run from naming what was left out."""
+    result = run(tmp_path, SUITE)
+    assert result.returncode == 1
     assert "left out: 2 tests need no-such-program (apt install some-package)\n" in result.stdout
     assert "left out: 1 test needs no-such-tool (apt install no-such-tool)\n" in result.stdout
-    assert "1 passed, 3 skipped" in result.stdout
-
-
-def test_under_ci_a_missing_program_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CI", "true")
-    result = run(tmp_path, "tests/unit/test_it.py", NEEDS_PROGRAMS)
-    assert result.returncode == 1
-    assert "no-such-program is missing: add some-package to the packages in .ci/run" in result.stdout
-    assert "left out" not in result.stdout
+    assert "1 failed, 2 passed, 3 skipped" in result.stdout
+    assert "FAILED tests/unit/test_network.py::test_it" in result.stdout
+    assert "this test reaches for the network" in result.stdout
 
 
 DOES_HARM = """
@@ -100,19 +117,49 @@ def test_is_well(proxy):
 """
 
 
-def test_harm_is_written_down_whatever_a_second_try_says(
+def test_workers_tell_of_what_was_left_out_and_of_harm_whatever_a_second_try_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By every worker, of fixtures too; not what was expected, and no other failure."""
+    """Harm is told of fixtures too; not what was expected, and no other failure."""
     told = tmp_path / "harm"
+    suite = {"tests/unit/test_it.py": DOES_HARM, "tests/unit/test_programs.py": NEEDS_PROGRAMS}
     monkeypatch.setenv("EGRESS_TEST_HARM", str(told))
-    result = run(tmp_path / "suite", "tests/unit/test_it.py", DOES_HARM, jobs=2)
-    assert "3 failed, 2 passed, 1 error" in result.stdout
+    result = run(tmp_path / "suite", suite, jobs=2)
+    assert "3 failed, 3 passed, 3 skipped, 1 error" in result.stdout
+    assert "left out: 2 tests need no-such-program (apt install some-package)\n" in result.stdout
     assert sorted(told.read_text(encoding="utf-8").splitlines()) == [
         "tests/unit/test_it.py::test_is_well: at its end",
         "tests/unit/test_it.py::test_leaks: a secret",
         "tests/unit/test_it.py::test_steals: at once (2 sub-exceptions)",
     ]
+
+
+def test_under_ci_a_missing_program_is_a_failure_and_nothing_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    result = run(tmp_path, {"tests/unit/test_it.py": NEEDS_PROGRAMS})
+    assert result.returncode == 1
+    assert "no-such-program is missing: add some-package to the packages in .ci/run" in result.stdout
+    assert "left out" not in result.stdout
+
+
+TAKES_LONG = """
+import pytest
+
+@pytest.mark.timeout(600)
+def test_it(): pass
+"""
+
+
+def test_a_file_that_takes_long_begins_before_files_with_more_tests(tmp_path: Path) -> None:
+    """Else it goes on alone at the end, and so it was: xdist sorts files by the number of their tests."""
+    many = "".join(f"def test_{number}(): pass\n" for number in range(4))
+    suite = {"tests/proxy/test_many.py": many, "tests/proxy/test_one.py": TAKES_LONG}
+    result = run(tmp_path, suite, "-v", "--dist", "loadfile", KEEP_ORDER, jobs=1)
+    passed = [line.split()[-1] for line in result.stdout.splitlines() if " PASSED " in line]
+    assert len(passed) == 5, result.stdout
+    assert passed[0] == "tests/proxy/test_one.py::test_it"
 
 
 def test_harm_that_was_done_is_what_the_file_asks_for() -> None:
@@ -122,18 +169,6 @@ def test_harm_that_was_done_is_what_the_file_asks_for() -> None:
     assert not starved.unforgivable
     assert HarmDoneError("here", [starved, stolen]).unforgivable
     assert not HarmDoneError("here", [starved]).unforgivable
-
-
-def test_sockets_are_refused_outside_their_rooms(tmp_path: Path) -> None:
-    result = run(tmp_path, "tests/unit/test_it.py", REACHES_FOR_THE_NETWORK)
-    assert result.returncode == 1
-    assert "this test reaches for the network" in result.stdout
-
-
-def test_sockets_work_in_their_rooms_and_nothing_is_said_when_nothing_is_left_out(tmp_path: Path) -> None:
-    result = run(tmp_path, "tests/proxy/test_it.py", REACHES_FOR_THE_NETWORK)
-    assert result.returncode == 0, result.stdout
-    assert "left out" not in result.stdout
 
 
 def test_every_program_that_a_test_needs_is_installed_by_ci() -> None:

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.system("curl", "curl"), pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[3]
 MIB = 1024 * 1024
-MUCH = int(float(os.environ.get("EGRESS_TEST_GIB", "0.5")) * 1024) * MIB  # noqa: TID251 - how long a run may take
+MUCH = int(float(os.environ.get("EGRESS_TEST_GIB", "0.25")) * 1024) * MIB  # noqa: TID251 - how long a run may take
 WARMING = 64 * MIB
 MOST_GROWTH = 16 * MIB
 PATIENCE = 300.0

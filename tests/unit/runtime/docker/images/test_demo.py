@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tarfile
 
 from egress.runtime.docker.images import bases
@@ -9,6 +10,7 @@ from egress.runtime.docker.images.demo import DEMO_USER_ID, demo_tree
 from egress.runtime.docker.local_image import spool_archive
 
 
+@functools.cache
 def members() -> dict[str, tarfile.TarInfo]:
     with spool_archive(demo_tree()) as (archive, _), tarfile.open(fileobj=archive) as tar:
         return {entry.name: entry for entry in tar.getmembers()}
