@@ -119,6 +119,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 MINUTES = 600
 """Seconds: what may take as long as that begins first, so that it does not go on alone at the end."""
 
+SLOW_FILES = ()
+"""Files that take longest of their pool, the longest one first; they begin next."""
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -126,7 +129,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if for_the_night:
         config.hook.pytest_deselected(items=for_the_night)
         items[:] = [item for item in items if item.get_closest_marker("nightly") is None]
-    items.sort(key=lambda item: not _may_take_minutes(item))
+    places = {HERE / name: place for place, name in enumerate(SLOW_FILES)}
+    items.sort(key=lambda item: (not _may_take_minutes(item), places.get(item.path, len(places))))
 
 
 def _may_take_minutes(item: pytest.Item) -> bool:

@@ -246,10 +246,13 @@ class FaultyProxy:
         return self.near.moves, self.far.moves, len(self.told)
 
     async def is_quiet(self) -> None:
-        """Wait until nothing is left of any client."""
+        """Wait until nothing is left of any client, one that waits to be accepted included."""
         stack = self.stack
+        turns = stack.engine.turns.of(SANDBOX)
         # Which tells nobody.
-        while stack.door.connections(SANDBOX) or stack.engine.live or stack.full._handlers:  # noqa: ASYNC110
+        while (  # noqa: ASYNC110
+            turns.has_waiting or stack.door.connections(SANDBOX) or stack.engine.live or stack.full._handlers
+        ):
             await asyncio.sleep(0)
 
     # What must hold
