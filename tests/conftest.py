@@ -119,7 +119,34 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 MINUTES = 600
 """Seconds: what may take as long as that begins first, so that it does not go on alone at the end."""
 
-SLOW_FILES = ()
+SLOW_FILES = (
+    "container/test_images.py",
+    "runtime/test_runtime.py",
+    "faults/test_every_byte.py",
+    "sandbox/docker/test_docker.py",
+    "ui/test_browser.py",
+    "runtime/namespace/test_runtime.py",
+    "fleet/test_opening.py",
+    "faults/test_streams.py",
+    "fleet/test_running_proxies.py",
+    "proxy/clients/test_java.py",
+    "proxy/clients/test_python.py",
+    "proxy/clients/test_go.py",
+    "sandbox/namespace/test_remote.py",
+    "container/test_compose.py",
+    "cli/sandboxes/test_image_doctor.py",
+    "proxy/test_neighbours.py",
+    "proxy/clients/test_maven.py",
+    "faults/test_memory.py",
+    "sandbox/namespace/test_namespace.py",
+    "ui/test_demo.py",
+    "attack/catalogue/test_exhaustion.py",
+    "attack/catalogue/test_secrets_at_rest.py",
+    "attack/catalogue/test_audit_trail.py",
+    "attack/catalogue/test_rules_in_force.py",
+    "attack/catalogue/test_identity.py",
+    "attack/catalogue/test_destinations.py",
+)
 """Files that take longest of their pool, the longest one first; they begin next."""
 
 

@@ -102,6 +102,11 @@ def test_every_room_that_waits_is_there() -> None:
     assert [room for room in rooms if not (ROOT / "tests" / room).is_dir()] == []
 
 
+def test_every_slow_file_is_there_and_in_a_pool_of_several_workers() -> None:
+    assert [name for name in conftest.SLOW_FILES if not (ROOT / "tests" / name).is_file()] == []
+    assert {conftest.pool_of(ROOT / "tests" / name) for name in conftest.SLOW_FILES} == {*conftest.POOLS}
+
+
 def test_the_night_runs_what_the_gate_leaves_out() -> None:
     script = (ROOT / ".ci/nightly").read_text(encoding="utf-8")
     assert "EGRESS_TEST_TIER=nightly" in script

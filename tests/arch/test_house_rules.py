@@ -13,6 +13,7 @@ import pytest
 
 from scripts.gate import KEEP_ORDER
 from tests.attack.lab.harm import Finding, Harm, HarmDoneError
+from tests.conftest import SLOW_FILES
 
 ROOT = Path(__file__).parents[2]
 
@@ -155,11 +156,12 @@ def test_it(): pass
 def test_a_file_that_takes_long_begins_before_files_with_more_tests(tmp_path: Path) -> None:
     """Else it goes on alone at the end, and so it was: xdist sorts files by the number of their tests."""
     many = "".join(f"def test_{number}(): pass\n" for number in range(4))
-    suite = {"tests/proxy/test_many.py": many, "tests/proxy/test_one.py": TAKES_LONG}
+    slow = f"tests/{SLOW_FILES[0]}"
+    suite = {"tests/a/test_many.py": many, slow: "def test_0(): pass", "tests/proxy/test_one.py": TAKES_LONG}
     result = run(tmp_path, suite, "-v", "--dist", "loadfile", KEEP_ORDER, jobs=1)
     passed = [line.split()[-1] for line in result.stdout.splitlines() if " PASSED " in line]
-    assert len(passed) == 5, result.stdout
-    assert passed[0] == "tests/proxy/test_one.py::test_it"
+    assert len(passed) == 6, result.stdout
+    assert passed[:2] == ["tests/proxy/test_one.py::test_it", f"{slow}::test_0"]
 
 
 def test_harm_that_was_done_is_what_the_file_asks_for() -> None:
