@@ -18,25 +18,29 @@ from typing import BinaryIO, Final
 
 from egress.errors import EgressError
 from egress.fleet.env_policy import AllVariables, VariablePolicy
-from egress.fleet.errors import FleetUnavailableError, SandboxDiffersError
+from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.event_fanout import EventFanout, EventSubscription
+from egress.fleet.kept_members import KeptMembers, NothingKept
 from egress.fleet.lifetime import (
     NO_TIME_LIMIT,
     SandboxLifetime,
     check_on_idle,
-    differences,
-    lifetime_differences,
 )
-from egress.fleet.member import FleetMember
+from egress.fleet.member import FleetMember, refuse_different
 from egress.fleet.preview import Previews
-from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot, SnapshotKind
+from egress.fleet.protocol import (
+    FleetInfo,
+    Preview,
+    SandboxStatus,
+    Snapshot,
+    SnapshotKind,
+)
 from egress.fleet.sleeping import SandboxSleep, refuse_asleep, slept_port_error, visible_info
 from egress.fleet.snapshot_store import SnapshotStore
 from egress.fleet.snapshots import FleetSnapshots
 from egress.logger import EventLogger
 from egress.runtime.errors import (
     PortClosedError,
-    SandboxExistsError,
     SandboxNotFoundError,
     SandboxStateError,
 )
@@ -80,8 +84,11 @@ class Fleet:
         snapshots: SnapshotStore | None = None,
         clock: Callable[[], float] = time.monotonic,
         tick: float | None = TICK_INTERVAL,
+        kept: KeptMembers | None = None,
     ) -> None:
         """Take over a runtime and its sandboxes; `close` ends both.
+
+        With `kept`, sandboxes outlive this fleet, and those of the last one come back.
 
         `check` raises while no sandbox can be served. `variables` judges those of sandboxes and of commands.
         `check_mounts` raises for mounts that would show a sandbox what it must not see. `canary_offenders`
@@ -102,6 +109,11 @@ class Fleet:
         """Names of sandboxes that are being created or removed."""
         self._changed = threading.Condition()
         self._is_closed = False
+        self._kept = kept or NothingKept(runtime)
+        self._members.update(self._kept.take_over(clock()))
+        if self._members:
+            # Before the first call: an offender that came back must not be started.
+            self.stop_offenders()
         self._fanout = EventFanout(runtime.events)
         self._sleep = SandboxSleep(runtime, self._members, self._changed, self._exclusive, check, revoked)
         self._snapshots = FleetSnapshots(runtime, snapshots)
@@ -131,8 +143,10 @@ class Fleet:
                 spec, terms, lambda made: self._runtime.create(replace(made, env=env))
             )
             now = self._clock()
+            member = FleetMember(spec, terms, now, now)
+            self._kept.add(member)
             with self._changed:
-                self._members[spec.name] = FleetMember(spec, terms, now, now)
+                self._members[spec.name] = member
             return info
 
     def start(self, name: str) -> Info:
@@ -180,6 +194,13 @@ class Fleet:
 
     def close(self) -> None:
         """End everything: previews, sandboxes and the runtime."""
+        self._end(self._runtime.close)
+
+    def leave(self) -> None:
+        """End without the kept sandboxes: they stay, for the next fleet."""
+        self._end(self._kept.leave)
+
+    def _end(self, end_runtime: Callable[[], None]) -> None:
         with self._changed:
             if self._is_closed:
                 return
@@ -194,7 +215,7 @@ class Fleet:
             self._reaper.join()
         self._previews.close()
         try:
-            self._runtime.close()
+            end_runtime()
         finally:
             self._fanout.close()
             with self._changed:
@@ -316,6 +337,8 @@ class Fleet:
     def _run_ticks(self, tick: float | None) -> None:
         while not self._closing.wait(tick):
             self.remove_expired()
+            # Recorded before the stop: an offender that is being stopped must not come back running.
+            self._kept.record_bars()
             self.stop_offenders()
             self.sleep_idle()
 
@@ -401,6 +424,7 @@ class Fleet:
         with self._changed:
             self._members.pop(name, None)
             self._stopped_offenders.discard(name)
+            self._kept.forget(name)
 
     # Exclusion and use
 
@@ -454,7 +478,7 @@ class Fleet:
         if member.is_leaving:
             self._remove_member(spec.name)
             return None
-        _refuse_different(member, spec, terms)
+        refuse_different(member, spec, terms)
         with self._in_use(spec.name):
             return self.info(spec.name)
 
@@ -468,14 +492,3 @@ class Fleet:
     def _refuse_closed(self) -> None:
         if self._is_closed:
             raise FleetUnavailableError("this fleet is closed", "open it again")
-
-
-def _refuse_different(member: FleetMember, spec: Spec, terms: SandboxLifetime) -> None:
-    if member.terms.owner != terms.owner:
-        raise SandboxExistsError(f"the sandbox {spec.name} belongs to another owner", "choose another name")
-    others = (*differences(member.spec, spec), *lifetime_differences(member.terms, terms))
-    if others:
-        raise SandboxDiffersError(
-            f"the sandbox {spec.name} exists with other settings: {', '.join(others)}",
-            "use the same settings, remove it first, or choose another name",
-        )

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from egress.fleet.lifetime import SandboxLifetime
-from egress.runtime.errors import ExecTimeoutError
+from egress.fleet.errors import SandboxDiffersError
+from egress.fleet.lifetime import SandboxLifetime, differences, lifetime_differences
+from egress.runtime.errors import ExecTimeoutError, SandboxExistsError
 from egress.runtime.protocol import RuntimeProcess
 from egress.runtime.spec import Spec
 
@@ -73,6 +74,18 @@ class FleetMember:
     def _is_idle(self, now: float) -> bool:
         limit = self.terms.idle_timeout
         return limit is not None and self.idle(now) >= limit
+
+
+def refuse_different(member: FleetMember, spec: Spec, terms: SandboxLifetime) -> None:
+    """Raise `SandboxDiffersError` or `SandboxExistsError` unless this request made the member."""
+    if member.terms.owner != terms.owner:
+        raise SandboxExistsError(f"the sandbox {spec.name} belongs to another owner", "choose another name")
+    others = (*differences(member.spec, spec), *lifetime_differences(member.terms, terms))
+    if others:
+        raise SandboxDiffersError(
+            f"the sandbox {spec.name} exists with other settings: {', '.join(others)}",
+            "use the same settings, remove it first, or choose another name",
+        )
 
 
 def _is_running(process: RuntimeProcess) -> bool:

@@ -7,6 +7,7 @@ for this process alone, with a runtime that this machine supports, and both end 
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from egress.runtime.provisioning import StandIns
 
 _RUN_VARIABLE: Final = "EGRESS_RUN_ID"
+_machine_clock: Final = time.time  # noqa: TID251 - records are compared across processes
 
 
 @contextmanager
@@ -112,7 +114,7 @@ def placed_environment(state_dir: Path | None, audit_dir: Path | None) -> Mappin
 
 
 @contextmanager
-def open_embedded(
+def open_embedded(  # noqa: PLR0913 - each parameter is a setting of the fleet
     choose: Callable[[], RuntimeChoice],
     environ: Mapping[str, str],
     folder: Path,
@@ -122,11 +124,13 @@ def open_embedded(
     stand_ins: StandIns | None = None,
     options: Sequence[str] = (),
     expected: ExpectedSpec | None = None,
+    keeps: bool = False,
 ) -> Iterator[Fleet]:
     """Open a fleet of this process alone, with its own proxy.
 
     `choose` names the runtime, after raising whatever keeps it from being used. It is called while the proxy
-    loads, and before the proxy opens anything.
+    loads, and before the proxy opens anything. With `keeps`, sandboxes in containers outlive a fleet that is
+    killed, or leaves them, and those of the last such fleet come back.
     """
     state = environment.state_dir(environ)
     audit = environment.audit_dir(environ)
@@ -140,8 +144,10 @@ def open_embedded(
         from egress.ca.bundle import public_roots  # noqa: PLC0415
         from egress.fleet.env_policy import EnvironmentPolicy  # noqa: PLC0415
         from egress.fleet.fleet import Fleet  # noqa: PLC0415
+        from egress.fleet.kept_members import KeptMembers  # noqa: PLC0415
         from egress.fleet.mount_policy import MountPolicy  # noqa: PLC0415
         from egress.fleet.snapshot_store import SnapshotStore  # noqa: PLC0415
+        from egress.runtime.protocol import KeepingRuntime  # noqa: PLC0415
         from egress.runtime.provisioning import trust_kit_provisioner  # noqa: PLC0415
         from egress.runtime.proxy_client import ControlProxyClient  # noqa: PLC0415
 
@@ -156,7 +162,9 @@ def open_embedded(
         guarded = (folder, private, state, audit, *_own_files(environ, options), *_engines(environ))
         # The runtime sets up what needs no proxy before it asks the proxy for the first time.
         proxy_client = ControlProxyClient(private, proxy.release)
-        parameters = RuntimeParameters(proxy_client, home, provision, guarded, seccomp, expected)
+        parameters = RuntimeParameters(
+            proxy_client, home, provision, guarded, seccomp, _machine_clock, keeps, expected
+        )
         made, about = open_runtime(choice, parameters)
         # A runtime that has asked the proxy for nothing yet does not hold it back any longer.
         proxy.release()
@@ -173,6 +181,9 @@ def open_embedded(
             canary_offenders=proxy_client.canary_offenders,
             revoked=proxy_client.revoked_sandboxes,
             snapshots=SnapshotStore(state, limits),
+            kept=KeptMembers(made, _machine_clock, proxy_client.bars)
+            if keeps and isinstance(made, KeepingRuntime)
+            else None,
         )
         parts.callback(fleet.close)
         yield fleet

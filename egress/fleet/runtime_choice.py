@@ -7,7 +7,7 @@ runtime imports the whole SDK.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -39,6 +39,10 @@ class RuntimeParameters:
     """Folders of the host that are never mounted."""
     seccomp: Path | None = None
     """A seccomp profile for containers, instead of the engine's own."""
+    clock: Callable[[], float] | None = None
+    """The clock of the machine, by which kept sandboxes expire."""
+    keeps: bool = False
+    """Whether sandboxes may outlive the runtime. Namespaces cannot."""
     expected: ExpectedSpec | None = None
     """The single sandbox that is expected in containers, so that it is made ahead, and nothing for others."""
 
@@ -173,6 +177,8 @@ def _open_docker(parameters: RuntimeParameters, isolation: str | None, engine: P
         runtime=isolation,
         seccomp=parameters.seccomp,
         expected=parameters.expected,
+        keeps=parameters.keeps,
+        clock=parameters.clock,
     )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Final, Protocol, runtime_checkable
 
 from egress.runtime.proxy_address import ProxyAddress
-from egress.runtime.proxy_client import Admission, PlantedCanary
+from egress.runtime.proxy_client import Admission, Bar, PlantedCanary
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Terminal, Values
 
 OutputCallback = Callable[[bytes], object]
@@ -84,6 +84,26 @@ class RuntimeProcess(Protocol):
 
     def wait(self, timeout: float | None = None) -> ExecResult:
         """Return the result. Raises `SandboxTimeoutError` after `timeout` seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTerms:
+    """The terms by which a sandbox outlives its runtime."""
+
+    note: str
+    """A text that whoever takes the sandbox over gets back."""
+    deadline: float | None = None
+    """When it is removed, in seconds of the clock; None for never."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """A sandbox that a runtime has taken over from one that ended."""
+
+    name: str
+    terms: KeptTerms
+    bar: Bar = ""
+    """Why it has no access."""
 
 
 class Runtime(Protocol):
@@ -197,3 +217,20 @@ class ImageSavingRuntime(Protocol):
 
     def remove_saved_image(self, image: str) -> None:
         """Remove such an image, if it is there. Raises `EngineError` while a sandbox uses it."""
+
+
+@runtime_checkable
+class KeepingRuntime(Runtime, Protocol):
+    """A runtime whose sandboxes can outlive it. Without a runtime they have no network."""
+
+    def keep(self, name: str, terms: KeptTerms) -> None:
+        """Let a sandbox outlive this runtime. Raises `EngineUnavailableError` if that cannot be recorded."""
+
+    def bar(self, name: str, bar: Bar) -> None:
+        """Record why a kept sandbox has no access, or that it has."""
+
+    def take_over(self) -> tuple[TakenOver, ...]:
+        """Take over what the last runtime of this folder kept. A sandbox that has changed stays as it is."""
+
+    def leave(self) -> None:
+        """End without the kept sandboxes, which lose their network. All others are removed."""

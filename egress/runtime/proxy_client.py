@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
@@ -22,6 +23,8 @@ from egress.unix.http_connection import JsonAnswer
 from egress.unix.stream_socket import connect_to_egress
 
 SandboxListenerKind = Literal["proxy", "transparent", "dns-udp", "dns-tcp"]
+Bar = Literal["", "killed", "canary"]
+"""Why a sandbox has no access: it was revoked by hand, or for a canary that it sent."""
 Authority = str
 """A certificate in PEM form."""
 
@@ -78,6 +81,9 @@ class ProxyClient(Protocol):
 
     def hand_over(self, name: str, listeners: Iterable[SandboxListener]) -> None:
         """Let the proxy serve these listeners of a sandbox. They stay open here. Raises `GatewayError`."""
+
+    def bar(self, name: str, bar: Bar) -> None:
+        """Revoke the access of a sandbox that has no listener yet. Raises `GatewayError`."""
 
     def dismiss(self, name: str) -> None:
         """Revoke a sandbox. Does nothing if the proxy does not know it, or is gone."""
@@ -147,6 +153,14 @@ class ControlProxyClient:
                         "see `egress status`",
                     )
 
+    def bar(self, name: str, bar: Bar) -> None:
+        status, answer = self._ask("POST", "/bar", {"name": name, "canary": bar == "canary"})
+        if status != HTTPStatus.OK:
+            reason = _text_field(answer, "error")
+            raise GatewayRefusedError(
+                f"the proxy did not revoke the sandbox {name}: {reason}", "see `egress status`"
+            )
+
     def dismiss(self, name: str) -> None:
         with suppress(GatewayError):
             self._ask("DELETE", f"/sandboxes/{name}", {})
@@ -154,12 +168,16 @@ class ControlProxyClient:
     def canary_offenders(self) -> frozenset[str]:
         """The sandboxes that were stopped for a canary: their access is revoked. Raises `GatewayError`."""
         _, answer = self._ask("GET", "/stopped", {})
-        found = answer.get("sandboxes")
-        return (
-            frozenset(each for each in found if isinstance(each, str))
-            if isinstance(found, list)
-            else frozenset()
-        )
+        return _names_field(answer, "sandboxes")
+
+    def bars(self) -> dict[str, Bar]:
+        """The sandboxes that the proxy knows, and why one has no access. Raises `GatewayError`."""
+        _, answer = self._ask("GET", "/stopped", {})
+        access, offenders = answer.get("access"), _names_field(answer, "sandboxes")
+        found: dict[str, Bar] = {}
+        for name, has_access in access.items() if isinstance(access, dict) else ():
+            found[str(name)] = "" if has_access is True else "canary" if name in offenders else "killed"
+        return found
 
     def revoked_sandboxes(self) -> frozenset[str]:
         """The sandboxes whose access is revoked. Raises `GatewayError`, also for an answer without them."""
@@ -243,6 +261,13 @@ def _parse_answer(data: bytes) -> Mapping[str, object]:
 def _text_field(answer: Mapping[str, object], key: str) -> str:
     found = answer.get(key)
     return found if isinstance(found, str) else ""
+
+
+def _names_field(answer: Mapping[str, object], key: str) -> frozenset[str]:
+    found = answer.get(key)
+    return (
+        frozenset(each for each in found if isinstance(each, str)) if isinstance(found, list) else frozenset()
+    )
 
 
 def _admission(name: str, answer: Mapping[str, object]) -> Admission:

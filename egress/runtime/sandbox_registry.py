@@ -71,6 +71,15 @@ class SandboxRegistry[S: RegisteredSandbox]:
             # The proxy that admitted the sandbox ended while it was created, and another one returned.
             self._readmit(made)
 
+    def take_over(self, made: S) -> None:
+        """Register a sandbox of another runtime, and let the proxy admit it. Raises `SandboxExistsError`."""
+        # A proxy that outlived the other runtime has listeners of a door that has ended.
+        self._proxy.dismiss(made.spec.name)
+        self.add(made.spec.name, lambda: made)
+        # A proxy that has ended admits it when it returns.
+        with suppress(GatewayError):
+            self._readmit(made)
+
     @contextmanager
     def removing(self, name: str) -> Iterator[S | None]:
         """Unregister a sandbox, and keep its name taken during the removal; None if it does not exist."""

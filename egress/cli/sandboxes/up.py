@@ -22,7 +22,7 @@ from egress.cli.render import BOLD, GOOD
 from egress.cli.sandboxes import fleet_options, fleet_session
 from egress.cli.sandboxes.create import default_spec
 from egress.cli.sandboxes.fleet_options import FleetOptions
-from egress.fleet import FleetInfo
+from egress.fleet import FleetInfo, SandboxFleet
 from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
 from egress.fleet.folders import SOCKET_NAME
 from egress.fleet.opening import open_embedded, placed_environment
@@ -38,6 +38,8 @@ from egress.fleet.runtime_choice import (
 from egress.policy.state_dir import make_state_dir
 from egress.runtime.spec import MAX_READY
 
+LEAVE_SIGNAL: Final = signal.SIGUSR1
+"""Ends `egress up` without its sandboxes."""
 _LOG: Final = "up.log"
 _START_TIMEOUT: Final = 120.0
 _POLL_INTERVAL: Final = 0.1
@@ -63,7 +65,8 @@ def up(
 ) -> int:
     """Start a proxy with long-lived sandboxes, and return when it is ready.
 
-    Rules are found as for `egress serve`. The log is `up.log` in the state folder.
+    Containers that the last one left, after a crash or `egress down --keep`, come back. Rules are found as
+    for `egress serve`. The log is `up.log` in the state folder.
 
     \b
     Examples:
@@ -89,9 +92,11 @@ def up(
 
 def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int) -> int:
     environ = placed_environment(source.state_dir, source.audit_dir)
-    ended = threading.Event()
+    ended, removes = threading.Event(), threading.Event()
 
-    def end(_number: int, _frame: FrameType | None) -> None:
+    def end(number: int, _frame: FrameType | None) -> None:
+        if number != LEAVE_SIGNAL:
+            removes.set()
         ended.set()
 
     def choose() -> RuntimeChoice:
@@ -99,7 +104,11 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int) -> 
         check_choice(choice, source.seccomp, (image,) if image else ())
         return choice
 
-    with fleet_session.on_signal(end, signal.SIGINT), ExitStack() as parts:
+    def end_all() -> None:
+        removes.set()
+        ended.set()
+
+    with fleet_session.on_signal(end, signal.SIGINT, LEAVE_SIGNAL), ExitStack() as parts:
         with fleet_session.translate_errors(image):
             fleet = parts.enter_context(
                 open_embedded(
@@ -109,28 +118,40 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int) -> 
                     source.rules,
                     seccomp=source.seccomp,
                     options=source.proxy_options,
+                    keeps=True,
                 )
             )
+            # Whatever ends this process but a request: the sandboxes of the last one are not to be lost.
+            parts.callback(lambda: fleet.close() if removes.is_set() else fleet.leave())
             fleet.about = replace(fleet.about, image=image or "")
+        returned = _names(fleet)
         # After the fleet, so that no client can reach the socket of a proxy that fails to start.
-        service = RpcServer(fleet, folder, ended.set)
+        service = RpcServer(fleet, folder, end_all)
         try:
             if ready:
                 usual = default_spec(fleet.about)
                 # Told to clients, which would ask the engine for it.
                 fleet.about = replace(fleet.about, image=usual.image)
                 fleet.prepare(usual, ready)
-            _announce(fleet.about)
+            _announce(fleet.about, returned)
             ended.wait()
         finally:
             service.close()
-    render.line("egress: all sandboxes are removed")
+    render.line("egress: all sandboxes are removed" if removes.is_set() else "egress: left the sandboxes")
     return 0
 
 
-def _announce(about: FleetInfo) -> None:
+def _names(fleet: SandboxFleet) -> list[str]:
+    return [info.name for info in fleet.list()]
+
+
+def _announce(about: FleetInfo, returned: list[str]) -> None:
     render.line(("egress is up: ", GOOD), about.line)
+    if returned:
+        render.line(f"  back: {', '.join(returned)}")
     render.line(f"  rules: {fleet_session.rule_files(about)}")
+    if about.kind == "namespace":
+        render.line("  its sandboxes end with it, however it ends; containers are kept")
     render.line("  run something in a sandbox:")
     render.line("    ", ("egress run -- env", BOLD), whole=True)
     render.line("  list sandboxes, and stop everything:")
@@ -159,13 +180,13 @@ def _leave(source: FleetOptions, image: str | None, folder: Path, ready: int) ->
         )
     # Findings in rules are printed after the last line of the progress, right above the error.
     with fleet_session.translate_errors(), progress.step("starting the proxy and its sandboxes"):
-        about = _awaited(process, folder / SOCKET_NAME, log)
-    _announce(about)
+        about, returned = _awaited(process, folder / SOCKET_NAME, log)
+    _announce(about, returned)
     return 0
 
 
-def _awaited(process: subprocess.Popen[bytes], socket: Path, log: Path) -> FleetInfo:
-    """Return the fleet's description once it answers.
+def _awaited(process: subprocess.Popen[bytes], socket: Path, log: Path) -> tuple[FleetInfo, list[str]]:
+    """Return the fleet's description once it answers, and its sandboxes.
 
     Raises `ProxyFailedError` if the process ended, and `FleetUnavailableError` if it takes too long.
     """
@@ -174,15 +195,15 @@ def _awaited(process: subprocess.Popen[bytes], socket: Path, log: Path) -> Fleet
         remote = connect_if_served(socket)
         if remote is not None:
             with remote:
-                return remote.about
+                return remote.about, _names(remote)
         # Asked before the log is read: nothing is added to the log of a process that has ended.
         has_ended = process.poll() is not None
         shown = _pass_on(log, shown)
         if has_ended:
             raise _failure(log, process.returncode)
         time.sleep(_POLL_INTERVAL)
-    # Terminated and not killed, so that it removes the sandboxes it has already made.
-    process.terminate()
+    # Not terminated: sandboxes of the last run may have come back already, and must not be removed.
+    process.send_signal(LEAVE_SIGNAL)
     raise FleetUnavailableError("`egress up` did not start in time", f"check {log}")
 
 

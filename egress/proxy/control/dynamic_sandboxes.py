@@ -179,14 +179,19 @@ class DynamicSandboxes:
     # Listeners
 
     async def adopt(self, listener: Listener) -> None:
-        """Serve a listener that was handed over. Raises `UsageError` where that cannot be."""
+        """Serve a listener that was handed over. Raises `UsageError` where that cannot be.
+
+        That of a revoked sandbox is kept until it is restored, and refuses connections.
+        """
         added = self._added.get(listener.sandbox)
         if added is None:
             raise UsageError("There is no such sandbox.", "Add it first.")
-        if added.is_shut:
-            raise UsageError("The sandbox has been revoked.", "Restore it with `egress kill --undo`.")
-        if len(added.listeners) >= MAX_LISTENERS:
+        if len(added.listeners) + len(added.kept) >= MAX_LISTENERS:
             raise UsageError(f"The sandbox has {MAX_LISTENERS} listeners already.", "Close them first.")
+        if added.is_shut:
+            _refuse_all(listener)
+            added.kept.append(listener)
+            return
         # Its owner may hand over what another proxy has shut.
         _listen_again(listener)
         if listener.kind in ("dns-udp", "dns-tcp"):
@@ -212,9 +217,7 @@ class DynamicSandboxes:
             # The owner of the sandbox is not told, and would not hand them over again after `reopen`.
             added.kept += [replace(each, sock=each.sock.dup()) for each in added.listeners]
             for each in added.kept:
-                # Nobody can connect meanwhile, although the owner has the socket too.
-                with suppress(OSError):
-                    each.sock.shutdown(socket.SHUT_RD)
+                _refuse_all(each)
             with self._until_closed(name):
                 await self._close_listeners(name)
 
@@ -245,6 +248,12 @@ class DynamicSandboxes:
     def _record(self, kind: str, **facts: str | int | None) -> None:
         self._engine.audit.event(kind, **facts, policy=self._engine.policy.digest)
         self._engine.audit.flush()
+
+
+def _refuse_all(listener: Listener) -> None:
+    """Let nobody connect, although the owner of the sandbox has the socket too."""
+    with suppress(OSError):
+        listener.sock.shutdown(socket.SHUT_RD)
 
 
 def _listen_again(listener: Listener) -> None:

@@ -201,6 +201,7 @@ class ControlService:
             ("POST", "/held"): self._held,
             ("POST", "/reload"): self._reload,
             ("POST", "/kill"): self._kill,
+            ("POST", "/bar"): self._bar,
             ("POST", "/stop"): self._stopped,
             **self._enrolment.routes(),
             **self.policies.routes(),
@@ -439,13 +440,29 @@ class ControlService:
             _log.error("sandbox.not_stopped", sandbox=name, error=error.message)
 
     async def _stopped_by_canary(self, _: Body) -> ControlReply:
-        """The sandboxes that sent a canary which stops them: whoever runs them ends their processes."""
+        """The sandboxes that sent a canary which stops them: whoever runs them ends their processes.
+
+        And which sandboxes have access at all: their owner remembers it for longer than this process lives.
+        """
         there, killed = self.engine.sandboxes, self.withdrawals.all()["sandbox"]
         # A name can be given again: only the same object is the sandbox that sent the canary.
         self._guilty = {
             name: each for name, each in self._guilty.items() if there.get(name) is each and name in killed
         }
-        return ControlReply(200, {"sandboxes": sorted(self._guilty)})
+        access = {name: name not in killed for name in sorted(there)}
+        return ControlReply(200, {"sandboxes": sorted(self._guilty), "access": access})
+
+    async def _bar(self, body: Body) -> ControlReply:
+        """Revoke an added sandbox whose access an earlier proxy revoked. It has no listener yet."""
+        name, is_offender = body.get("name"), body.get("canary")
+        sandbox = self.engine.sandboxes.get(name) if isinstance(name, str) else None
+        if sandbox is None or not isinstance(is_offender, bool):
+            return ControlReply(400, {"error": "this names no sandbox", "hint": "add it first"})
+        if is_offender:
+            self._guilty[sandbox.identity.sandbox] = sandbox
+        revoked = await self.withdrawals.revoke("sandbox", sandbox.identity.sandbox)
+        self._say_killed(revoked, undo=False)
+        return ControlReply(200, {"name": revoked.name})
 
     def _say_killed(self, done: RevocationResult, *, undo: bool) -> None:
         if not done.was_known:

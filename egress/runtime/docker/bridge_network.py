@@ -107,14 +107,14 @@ def create(engine: DockerEngine, name: str, lease: str) -> BridgeNetwork:
             raise EngineError("no subnet is free for another sandbox", "remove some sandboxes")
     # Checked after creation: an engine that ignored a setting would leave a way out.
     try:
-        _check_network(engine.inspect_network(made), addresses.subnet)
+        check_isolated(engine.inspect_network(made), addresses.subnet)
     except BaseException:
         engine.remove_network(made)
         raise
     return BridgeNetwork(made, addresses)
 
 
-def _check_network(network: Json, subnet: IPv4Network) -> None:
+def check_isolated(network: Json, subnet: IPv4Network) -> None:
     """Refuse a network with other settings than requested: old engines ignore unknown settings silently."""
     options = network.get("Options")
     is_walled = network.get("Internal") is True and network.get("EnableIPv6") is False

@@ -55,6 +55,8 @@ class Placement:
     files: Mapping[str, Path] = field(default_factory=dict)
     """Read-only files: the path on the host by the path in the sandbox."""
     isolation: Isolation = DEFAULT_ISOLATION
+    keeps: bool = False
+    """Whether the container may outlive its runtime."""
     shown: Mapping[str, str] = field(default_factory=dict)
     """Read-only volumes: the name by the path in the sandbox."""
 
@@ -62,11 +64,12 @@ class Placement:
 def config(spec: Spec, placing: Placement, mounts: tuple[Mount, ...]) -> Json:
     """The container's configuration."""
     network = placing.network
+    kept = death_pipe.KEPT_TIMEOUT if placing.keeps else None
     return {
         "Image": placing.image,
         "Hostname": _HOSTNAME,
         "User": WAITER_USER,
-        "Entrypoint": ["/bin/sh", "-c", death_pipe.wait_script()],
+        "Entrypoint": ["/bin/sh", "-c", death_pipe.wait_script(kept_timeout=kept)],
         "Cmd": [],
         "WorkingDir": spec.workdir,
         "Labels": labels.owner_labels(labels.ROLE_SANDBOX, placing.lease),

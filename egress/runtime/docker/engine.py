@@ -322,6 +322,12 @@ class DockerEngine:
         with _translated_errors("write files", self.socket):
             self._api.put_archive(container, folder, archive)
 
+    def inspect_container(self, container: str) -> Json:
+        """Everything that the engine tells of a container. Raises `ContainerGoneError`."""
+        with _translated_errors("look at a container", self.socket):
+            found: Json = self._api.inspect_container(container)
+            return found
+
     def container_state(self, container: str) -> ContainerState | None:
         """The state of a container; None if it does not exist."""
         with _translated_errors("look at a container", self.socket):

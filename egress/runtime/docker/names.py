@@ -13,6 +13,7 @@ from typing import Final
 from egress.runtime.spec import NAME_PATTERN
 
 _CELL_ID: Final = "[0-9a-f]{8}"
+_NAME_OF_CELL: Final = re.compile(rf"egress(?:[.-].+)?-({_CELL_ID})(?:\.new|-\d+)?")
 _ASSIGNED_NAME: Final = re.compile(rf"egress-({NAME_PATTERN.pattern})-{_CELL_ID}(\.new)?")
 
 
@@ -49,6 +50,12 @@ def assigned(sandbox: str, cell: str) -> str:
 def started(sandbox: str, cell: str) -> str:
     """A container that was started for its sandbox."""
     return f"egress-{sandbox}-{cell}"
+
+
+def cell_of(name: str) -> str:
+    """The cell that a container, network or volume belongs to; empty for a name that is not ours."""
+    found = _NAME_OF_CELL.fullmatch(name)
+    return found[1] if found else ""
 
 
 def sandbox_of(container: str) -> str:

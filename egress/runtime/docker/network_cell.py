@@ -23,7 +23,7 @@ from egress.runtime.docker.bridge_network import BridgeNetwork
 from egress.runtime.docker.death_pipe import DeathPipe
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.prewarmer import Prewarmer
-from egress.runtime.door.controller import DoorController, default_ports
+from egress.runtime.door.controller import SOCKET_NAME, DoorController, default_ports
 from egress.runtime.errors import SandboxError
 from egress.runtime.mounted_files import folder_errors
 from egress.runtime.owner_lock import write_owner
@@ -73,6 +73,15 @@ class NetworkCell:
             self._ending = threading.Thread(target=_retry_once, args=(self._end_door,))
             self._ending.start()
 
+    def leave(self) -> None:
+        """Let go of the door, which ends. The network, the files and the pipe stay."""
+        self.door_controller.close()
+        if self._end_door is not None:
+            _retry_once(self._end_door)
+        self.lifeline.close()
+        # Dropped without being called: the next runtime removes these things.
+        self._parts.pop_all()
+
     def close(self) -> None:
         """Remove the door, the network and the files."""
         # A door that still starts would outlive its removal.
@@ -115,6 +124,26 @@ class NetworkCellPool:
             # The engine has few networks to give, and nothing will use another one.
             self.prewarmer.want(0)
         return found or self._make_cell()
+
+    def take_over(self, number: str, network: BridgeNetwork) -> NetworkCell:
+        """The cell of a runtime that has ended; its door is new. Raises `SandboxError` or `OSError`."""
+        folder = self._home / number
+        door_folder = folder / "door"
+        # Of the last door, which nobody listens to any more.
+        (door_folder / SOCKET_NAME).unlink(missing_ok=True)
+        with ExitStack() as held:
+            lifeline = DeathPipe(folder / "lifeline", is_there=True)
+            held.callback(lifeline.close)
+            controller = held.enter_context(DoorController(door_folder, str(network.addresses.door)))
+            held.pop_all()
+        # Registered in the order of `_make_cell`, for the removal of the sandbox.
+        parts = ExitStack()
+        parts.callback(shutil.rmtree, folder, ignore_errors=True)
+        parts.callback(lifeline.close)
+        parts.callback(_retry_once, lambda: self._engine.remove_network(network.id))
+        parts.enter_context(controller)
+        begin = functools.partial(self._begin_door, number, network, door_folder, controller)
+        return NetworkCell(number, network, controller, folder, lifeline, begin, parts)
 
     def close(self) -> None:
         """Remove the cells that were not taken."""

@@ -8,26 +8,34 @@ failure undoes the steps before it:
 
 The proxy may end at any time. Its ports are then unserved, and a returning proxy gets the same sockets: the
 sandbox notices a pause and a new authority, never another network.
+
+A runtime that keeps its sandboxes records them, and the next one of the same folder takes them over.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
+from egress.logger import EventLogger
 from egress.runtime import canary_planting, mounts
 from egress.runtime.docker import container, isolation, labels, names, saved_image
 from egress.runtime.docker.container_pool import ContainerPool
 from egress.runtime.docker.engine import ContainerGoneError, ContainerState, DockerEngine
 from egress.runtime.docker.engine_events import sandbox_events
 from egress.runtime.docker.engine_socket import ENGINE_SOCKET
+from egress.runtime.docker.kept_record import KeptRecord
+from egress.runtime.docker.kept_sandboxes import KeptSandboxes
 from egress.runtime.docker.network_cell import NetworkCell, NetworkCellPool
 from egress.runtime.docker.process import DockerProcess, ExecTarget, death_error
-from egress.runtime.docker.reaper import reap
+from egress.runtime.docker.reaper import Clock, reap
 from egress.runtime.docker.unassigned_container import (
     UnassignedContainer,
     UnassignedContainerFactory,
@@ -38,20 +46,24 @@ from egress.runtime.door.controller import PROXY_PORT, DoorController
 from egress.runtime.errors import (
     EngineError,
     SandboxError,
+    SandboxExistsError,
+    UnsupportedError,
 )
 from egress.runtime.lifecycle import DoorLifecycle, Status, unfit
 from egress.runtime.mounted_files import MountedFiles
 from egress.runtime.owner_lock import OwnerLock, own_folder
 from egress.runtime.protocol import (
     NO_OUTPUT,
+    KeptTerms,
     Output,
     Provisioner,
     Provisions,
     SavedImage,
+    TakenOver,
     provision_minimal,
 )
 from egress.runtime.proxy_address import ProxyAddress
-from egress.runtime.proxy_client import Admission, ProxyClient
+from egress.runtime.proxy_client import Admission, Bar, ProxyClient, SandboxListener
 from egress.runtime.proxy_monitor import ProxyMonitor
 from egress.runtime.spec import (
     Command,
@@ -62,9 +74,12 @@ from egress.runtime.spec import (
     State,
 )
 
+_log = EventLogger(__name__)
+
 ExpectedSpec = Callable[[DockerEngine], Spec | None]
 """Tells what a sandbox will be like, without name and environment; None if that is not known."""
 
+_MAX_TAKEN_AT_ONCE: Final = 8
 _STATE_NAMES: Final[dict[str, State]] = {"created": "created", "running": "running", "paused": "paused"}
 
 
@@ -80,6 +95,8 @@ class _DockerSandbox:
     """The first admission: canaries planted in it stay when another proxy admits it."""
     is_started: bool = False
     """Whether the sandbox was started; its container always runs."""
+    kept: KeptRecord | None = None
+    """The record by which it outlives this runtime."""
 
     @property
     def cell(self) -> NetworkCell:
@@ -113,6 +130,8 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
         runtime: str | None = None,
         seccomp: Path | None = None,
         expected: ExpectedSpec | None = None,
+        keeps: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         """Connect to proxy and engine, and remove what dead runtimes left in `home`.
 
@@ -120,7 +139,8 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
         ahead; `guarded` are folders of the host that are never mounted, such as the proxy's. `runtime` names
         a runtime of the engine, such as `runsc`, and `seccomp` is a seccomp profile: both apply to sandboxes.
         `expected` names the one sandbox that this runtime is for, as far as that is known: its container is
-        made while the proxy starts, and nothing is made ahead for others.
+        made while the proxy starts, and nothing is made ahead for others. `keeps`: sandboxes may outlive this
+        runtime, with `keep`. By the `clock`, kept ones whose time has passed are removed.
         """
         super().__init__(proxy, provision)
         with ExitStack() as parts:
@@ -128,9 +148,17 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
             self._engine = DockerEngine(engine)
             parts.callback(self._engine.close)
             self._isolation = isolation.choose_isolation(self._engine, runtime, seccomp)
-            # Leftovers go before our own lease exists: every lease found then belongs to another process.
-            reap(self._engine, self._home, proxy)
-            self._lease = parts.enter_context(OwnerLock(self._home))
+            self._kept = KeptSandboxes(self._engine, self._home) if keeps else None
+            self._sweeps = False
+            if self._kept is not None:
+                self._lease = parts.enter_context(OwnerLock(self._home, keeps=True))
+                self._kept.forget_gone()
+                # Runs after everything else has ended.
+                parts.callback(self._end_keeping)
+            # Leftovers go before our own lease exists: every other lease belongs to another process.
+            reap(self._engine, self._home, proxy, clock=clock, holds_kept=keeps)
+            if not keeps:
+                self._lease = parts.enter_context(OwnerLock(self._home))
             self._cells = NetworkCellPool(
                 self._engine, self._home, str(self._lease.path), ready, is_single=expected is not None
             )
@@ -141,6 +169,7 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
                 str(self._lease.path),
                 (*guarded, self._home, engine),
                 self._isolation,
+                keeps=keeps,
             )
             self._pool = ContainerPool(self._engine, self._prewarm, is_single=expected is not None)
             parts.callback(self._pool.close)
@@ -194,6 +223,8 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
         self._engine.stop_container(box.container, grace=1)
 
     def _end(self, sandbox: _DockerSandbox) -> None:
+        if self._kept is not None:
+            self._kept.forget(sandbox.cell)
         sandbox.cell.end_network()
         sandbox.unassigned.close()
 
@@ -231,6 +262,75 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
 
     def remove_saved_image(self, image: str) -> None:
         saved_image.remove(self._engine, image)
+
+    # Beyond the runtime
+
+    def keep(self, name: str, terms: KeptTerms) -> None:
+        box = self._register.get(name)
+        box.kept = self._keeping.record(box.spec, box.unassigned, box.admission, terms)
+
+    def bar(self, name: str, bar: Bar) -> None:
+        box = self._register.get(name)
+        if box.kept is not None and box.kept.bar != bar:
+            box.kept = msgspec.structs.replace(box.kept, bar=bar)
+            self._keeping.write(box.kept)
+
+    def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
+        super().open_ports(name, ports)
+        box = self._register.get(name)
+        if box.kept is not None:
+            box.kept = msgspec.structs.replace(box.kept, ports=tuple(sorted({*box.kept.ports, *ports})))
+            self._keeping.write(box.kept)
+
+    def take_over(self) -> tuple[TakenOver, ...]:
+        # In parallel, because each waits for the engine to start a door.
+        with ThreadPoolExecutor(_MAX_TAKEN_AT_ONCE) as pool:
+            return tuple(filter(None, pool.map(self._take_over_one, self._keeping.records())))
+
+    def leave(self) -> None:
+        for name in self._register.names:
+            if self._register.get(name).kept is None:
+                self.remove(name)
+            else:
+                with self._register.removing(name) as box:
+                    if box is not None:
+                        self._proxy.dismiss(name)
+                        box.unassigned.leave()
+        super().close()
+
+    def close(self) -> None:
+        self._sweeps = True
+        super().close()
+
+    @property
+    def _keeping(self) -> KeptSandboxes:
+        if self._kept is None:
+            raise UnsupportedError("this runtime keeps no sandboxes", "keep them with `egress up`")
+        return self._kept
+
+    def _take_over_one(self, record: KeptRecord) -> TakenOver | None:
+        spec, admission = record.spec, record.admission
+        found = self._keeping.take_over(
+            record, self._cells, lambda cell: self._provision_in(cell, admission, spec)
+        )
+        if found is None:
+            return None
+        unassigned, is_started = found
+        box = _DockerSandbox(spec, unassigned, unassigned.provisions, admission, is_started, record)
+        try:
+            self._register.take_over(box)
+        except SandboxExistsError as error:
+            unassigned.leave()
+            _log.error("sandbox.not_taken_over", sandbox=spec.name, cause=error.message)
+            return None
+        return TakenOver(spec.name, KeptTerms(record.note, record.deadline), record.bar)
+
+    def _end_keeping(self) -> None:
+        # A runtime that fails to start, or that leaves, leaves the sandboxes to the next one.
+        if self._sweeps:
+            reap(self._engine, self._home, holds_kept=True, spares=False)
+        else:
+            self._lease.leave()
 
     # Commands
 
@@ -352,6 +452,13 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
 
     def _provision(self, sandbox: _DockerSandbox, admission: Admission) -> Provisions:
         return self._provision_in(sandbox.cell, admission, sandbox.spec)
+
+    def _renewed(self, sandbox: _DockerSandbox, admission: Admission) -> Iterable[SandboxListener]:
+        # A proxy that has just admitted it does not know what another one revoked. No listener is handed over
+        # before that.
+        if sandbox.kept is not None and sandbox.kept.bar:
+            self._proxy.bar(sandbox.spec.name, sandbox.kept.bar)
+        return super()._renewed(sandbox, admission)
 
     # Internals
 

@@ -55,6 +55,11 @@ class UnassignedContainer:
             and self.provisions.overmounts == provisions.overmounts
         )
 
+    def leave(self) -> None:
+        """Let go of the container, which goes on without a network."""
+        self.cell.leave()
+        self.parts.pop_all()
+
     def close(self) -> None:
         """Remove the container, its cell and its volumes."""
         self.parts.close()
@@ -78,7 +83,11 @@ class UnassignedContainerFactory:
         lease: str,
         guarded: Iterable[Path],
         isolation: Isolation,
+        *,
+        keeps: bool = False,
     ) -> None:
+        """`keeps`: containers may outlive this runtime."""
+        self._keeps = keeps
         self._engine = engine
         self._cells = cells
         self._lease = lease
@@ -105,7 +114,7 @@ class UnassignedContainerFactory:
             # Runs before `cell.close` on failure, so that the door is not removed while it starts.
             parts.callback(opening.join)
             provisions = provision(cell)
-            mounted_files = MountedFiles(cell.folder / "files", _own_files(cell, spec))
+            mounted_files = MountedFiles(cell.folder / "files", own_files(cell, spec))
             made = self._make_container(spec, image, cell, mounted_files.write(provisions), resolved, parts)
             opening.result()
             return UnassignedContainer(spec, image, cell, made, provisions, mounted_files, parts.pop_all())
@@ -132,6 +141,7 @@ class UnassignedContainerFactory:
             cpus=os.cpu_count() or 1,
             files={**files, death_pipe.PIPE_PATH: cell.lifeline.path},
             isolation=self._isolation,
+            keeps=self._keeps,
             shown=self._make_image_volumes(spec, image, cell, parts),
         )
         made = self._engine.create_container(
@@ -189,7 +199,7 @@ def _open_ports(cell: NetworkCell, spec: Spec) -> None:
     cell.door_controller.open(default_ports(spec.ports))
 
 
-def _own_files(cell: NetworkCell, spec: Spec) -> dict[str, bytes]:
+def own_files(cell: NetworkCell, spec: Spec) -> dict[str, bytes]:
     """The files that every sandbox needs, and the names of a user that no image knows."""
     needed = {
         container.RESOLVER_PATH: container.resolver(cell.door_address),

@@ -6,7 +6,13 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from egress.runtime.errors import SandboxExistsError
-from egress.runtime.proxy_client import Admission, LivenessConnection, PlantedCanary, SandboxListener
+from egress.runtime.proxy_client import (
+    Admission,
+    Bar,
+    LivenessConnection,
+    PlantedCanary,
+    SandboxListener,
+)
 
 
 class FakeProxyClient:
@@ -33,6 +39,9 @@ class FakeProxyClient:
 
     def hand_over(self, name: str, listeners: Iterable[SandboxListener]) -> None:
         """Do nothing: no client connects."""
+
+    def bar(self, name: str, bar: Bar) -> None:
+        """Do nothing: a sandbox has no access here anyway."""
 
     def dismiss(self, name: str) -> None:
         self.admitted.pop(name, None)

@@ -226,13 +226,17 @@ async def test_there_are_only_so_many_listeners(house: House, monkeypatch: pytes
     at = await house.hand_over("box")
     with pytest.raises(UsageError, match="1 listeners already"):
         await house.hand_over("box")
+    await house.sandboxes.shut("box")
+    with pytest.raises(UsageError, match="1 listeners already"):
+        await house.hand_over("box")
+    await house.sandboxes.reopen("box")
     await house.sandboxes.release("box")
     with pytest.raises(OSError, match="Connect call failed"):
         await asyncio.open_connection(*at)
     await house.hand_over("box")
 
 
-async def test_a_revoked_sandbox_takes_no_listener_and_has_its_own_again_when_it_is_restored(
+async def test_a_revoked_sandbox_is_not_served_and_has_its_listeners_again_when_it_is_restored(
     house: House, upstream: RawUpstream
 ) -> None:
     box = house.add("box")
@@ -241,14 +245,18 @@ async def test_a_revoked_sandbox_takes_no_listener_and_has_its_own_again_when_it
     for refused in (at, names):
         with pytest.raises(OSError, match="Connect call failed"):
             await asyncio.open_connection(*refused)
-    with pytest.raises(UsageError, match="revoked"):
-        await house.hand_over("box")
     assert {each.name for each in house.sandboxes.kept_listeners()} == {"box-proxy", "box-dns-tcp"}
+    # A listener that comes meanwhile is kept like the others, and refuses as they do.
+    late = await house.hand_over("box", "transparent")
+    with pytest.raises(OSError, match="Connect call failed"):
+        await asyncio.open_connection(*late)
+    assert house.sandboxes.listeners("box") == []
     await house.sandboxes.reopen("box")
     async with await house.visit(at, box.authority, upstream) as peer:
         assert (await peer.get("/echo", f"{NAME}:{upstream.port}")).status == 200
     (await asyncio.open_connection(*names))[1].close()
-    assert sorted(house.sandboxes.listeners("box")) == ["box-dns-tcp", "box-proxy"]
+    (await asyncio.open_connection(*late))[1].close()
+    assert sorted(house.sandboxes.listeners("box")) == ["box-dns-tcp", "box-proxy", "box-transparent"]
     await house.hand_over("box", "dns-udp")
     await house.sandboxes.shut(SANDBOX)
     await house.sandboxes.reopen(SANDBOX)

@@ -425,3 +425,32 @@ async def test_planted_values_are_told_to_whoever_plants_them(running: Running) 
     (each,) = listed(await running.ask("GET", "/placeholders"), SANDBOX)
     assert (each["canary"], each["like"]) == ("decoy", "aws")
     assert str(each["value"]).startswith("AKIA")
+
+
+# Barred by an earlier proxy -----------------------------------------------------------------------
+
+
+async def access(running: Running) -> object:
+    return (await running.ask("GET", "/stopped")).body["access"]
+
+
+@pytest.mark.parametrize(("is_offender", "offenders"), [(True, [SANDBOX]), (False, [])])
+async def test_a_sandbox_that_an_earlier_proxy_revoked_has_no_access_until_it_is_restored(
+    running: Running, is_offender: bool, offenders: list[str]
+) -> None:
+    assert await access(running) == {SANDBOX: True}
+    reply = await running.ask("POST", "/bar", name=SANDBOX, canary=is_offender)
+    assert (reply.status, reply.body) == (200, {"name": SANDBOX})
+    assert (await stopped(running), await access(running)) == (offenders, {SANDBOX: False})
+    assert not running.listening.addresses.get(SANDBOX)
+    assert [line["name"] for line in running.events("killed")] == [SANDBOX]
+    await running.ask("POST", "/kill", kind="sandbox", name=SANDBOX, undo=True)
+    assert (await stopped(running), await access(running)) == ([], {SANDBOX: True})
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"name": SANDBOX}, {"name": "nobody", "canary": True}, {"name": SANDBOX, "canary": 1}]
+)
+async def test_what_is_no_sandbox_is_not_barred(running: Running, body: dict[str, object]) -> None:
+    assert (await running.ask("POST", "/bar", **body)).status == 400
+    assert running.events("killed") == []

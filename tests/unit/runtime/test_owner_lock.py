@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from egress.runtime import owner_lock
 from egress.runtime.errors import EngineUnavailableError
-from egress.runtime.owner_lock import OwnerLock, is_held, owner_of, write_owner
+from egress.runtime.owner_lock import OwnerLock, is_held, kept_lease, owner_of, try_kept_lock, write_owner
+from egress.unix.own_folder import lock_file
 
 _HOLD = """
 import sys, pathlib
@@ -56,3 +60,49 @@ def test_a_folder_says_whose_it_is(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     with pytest.raises(EngineUnavailableError, match="nowhere"):
         OwnerLock(tmp_path / "nowhere")
+
+
+# The kept lease -------------------------------------------------------------------------------------
+
+
+def test_the_kept_lease_goes_from_owner_to_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner_lock, "_KEPT_TIMEOUT", 0.1)
+    first = OwnerLock(tmp_path, keeps=True)
+    assert first.path == kept_lease(tmp_path)
+    with pytest.raises(EngineUnavailableError, match="another process keeps sandboxes"):
+        OwnerLock(tmp_path, keeps=True)
+    assert try_kept_lock(tmp_path) is None
+    first.leave()
+    first.release()
+    assert first.path.exists()
+    with OwnerLock(tmp_path, keeps=True) as second:
+        assert is_held(second.path)
+    assert not kept_lease(tmp_path).exists()
+
+
+def test_a_lock_on_a_file_that_was_removed_keeps_nobody_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the opening and the locking, its last owner has removed the file."""
+    opened = list[int]()
+
+    def lock(path: Path) -> int | None:
+        found = lock_file(path)
+        if not opened:
+            path.unlink()
+        opened.append(found or 0)
+        return found
+
+    monkeypatch.setattr(owner_lock, "lock_file", lock)
+    with OwnerLock(tmp_path, keeps=True) as lease:
+        assert len(opened) == 2
+        assert is_held(lease.path)
+
+
+def test_who_looks_for_leftovers_is_waited_for(tmp_path: Path) -> None:
+    other = try_kept_lock(tmp_path)
+    assert other is not None
+    timer = threading.Timer(0.05, os.close, [other])
+    timer.start()
+    OwnerLock(tmp_path, keeps=True).release()
+    timer.join()

@@ -99,3 +99,35 @@ def test_where_it_cannot_be_opened_it_is_waited_all_the_same(tmp_path: Path) -> 
             process.kill()
         else:
             raise AssertionError("it did not wait")
+
+
+# Kept beyond the runtime ----------------------------------------------------------------------------
+
+
+@SHELLS
+def test_one_that_is_kept_waits_for_the_next_owner_and_ends_when_none_comes(
+    tmp_path: Path, shell: str
+) -> None:
+    first = DeathPipe(tmp_path / "line")
+    with running(wait_script(str(first.path), 30, kept_timeout=0.5), shell) as process:
+        while not has_open(process, first.path):
+            pass
+        first.close()
+        # Gone from the first wait, and back for the second owner, who opens the same pipe.
+        while has_open(process, first.path):
+            pass
+        second = DeathPipe(first.path, is_there=True)
+        while not has_open(process, first.path):
+            assert process.poll() is None
+        while descendants(process.pid):
+            pass
+        second.close()
+        assert process.wait(30) == -signal.SIGTERM
+
+
+def test_only_a_pipe_is_taken_for_that_of_the_last_runtime(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(DeathPipe(tmp_path / "line").path)
+    for name in ("file", "link", "nothing"):
+        with pytest.raises(OSError):  # noqa: PT011 - each has a reason of its own
+            DeathPipe(tmp_path / name, is_there=True)

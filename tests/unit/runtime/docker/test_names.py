@@ -29,3 +29,17 @@ def test_no_two_things_have_one_name() -> None:
     kinds = (names.network, names.workspace, names.door, names.unassigned)
     shown = (names.image_volume(CELL, 0), names.image_volume(CELL, 1))
     assert len({*(kind(CELL) for kind in kinds), *shown}) == len(kinds) + len(shown)
+
+
+@pytest.mark.parametrize("sandbox", ["a", "deadbeef", "image-deadbeef-1", "x.new", "door"])
+def test_everything_of_a_cell_names_it(sandbox: str) -> None:
+    made = (names.network, names.workspace, names.door, names.unassigned)
+    taken = (names.assigned(sandbox, CELL), names.started(sandbox, CELL), names.image_volume(CELL, 12))
+    assert {names.cell_of(each) for each in (*(kind(CELL) for kind in made), *taken)} == {CELL}
+
+
+@pytest.mark.parametrize(
+    "name", ["", "egress", "egress-one", "other-0123abcd", f"{names.workspace(CELL)}-owner"]
+)
+def test_what_is_of_no_cell_names_none(name: str) -> None:
+    assert names.cell_of(name) == ""

@@ -1,0 +1,141 @@
+"""The members of a fleet that outlive its process: their settings, lifetimes and revocations.
+
+The runtime keeps the sandbox, and a note of ours with it. The next fleet of the same folder gets both back.
+A lifetime goes on in the meantime, by the clock of the machine. A clock that went back counts as no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from egress.errors import EgressError
+from egress.fleet.lifetime import SandboxLifetime
+from egress.fleet.member import FleetMember
+from egress.logger import EventLogger
+from egress.runtime.errors import SandboxNotFoundError
+from egress.runtime.protocol import KeepingRuntime, KeptTerms, Runtime, TakenOver
+from egress.runtime.proxy_client import Bar
+from egress.runtime.record_codec import decode_record, encode_record
+from egress.runtime.spec import Spec
+
+_log = EventLogger(__name__)
+
+MAX_NOTE_BYTES: Final = 1024 * 1024
+
+
+class KeptNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a fleet has to know of its member again."""
+
+    version: Literal[1] = 1
+    spec: Spec
+    """As it was asked for: the same request finds the sandbox again."""
+    terms: SandboxLifetime
+    made: Annotated[float, msgspec.Meta(ge=0)]
+    """In seconds of the machine's clock."""
+
+
+class NothingKept:
+    """The default: the members of a fleet end with it."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def add(self, member: FleetMember) -> None:
+        """Do nothing."""
+
+    def take_over(self, _clock: float) -> Iterator[tuple[str, FleetMember]]:
+        """Yield nothing."""
+        return iter(())
+
+    def forget(self, name: str) -> None:
+        """Do nothing."""
+
+    def record_bars(self) -> None:
+        """Do nothing."""
+
+    def leave(self) -> None:
+        """End the runtime with its sandboxes."""
+        self._runtime.close()
+
+
+class KeptMembers:
+    """The way of a fleet's members to the next fleet."""
+
+    def __init__(
+        self,
+        runtime: KeepingRuntime,
+        now: Callable[[], float],
+        bars: Callable[[], Mapping[str, Bar]],
+    ) -> None:
+        """`now` is the clock of the machine; `bars` tells which sandboxes have no access, and why."""
+        self._runtime = runtime
+        self._now = now
+        self._bars = bars
+        self._names: set[str] = set()
+
+    def add(self, member: FleetMember) -> None:
+        """Keep a new member. One that cannot be kept is removed, and the error raised."""
+        name, made, timeout = member.spec.name, self._now(), member.terms.timeout
+        note = KeptNote(spec=member.spec, terms=member.terms, made=made)
+        deadline = None if timeout is None else made + timeout
+        try:
+            self._runtime.keep(name, KeptTerms(encode_record(note).decode(), deadline))
+        except BaseException:
+            self._runtime.remove(name)
+            raise
+        self._names.add(name)
+
+    def take_over(self, clock: float) -> Iterator[tuple[str, FleetMember]]:
+        """Yield what has come back, by name; `clock` is the time of the fleet.
+
+        A sandbox whose note is of another version is stopped, and is no member: nobody knows its terms.
+        """
+        for found in self._runtime.take_over():
+            try:
+                member = self._member(found, clock)
+            except (EgressError, ValueError) as error:
+                _log.error("sandbox.unaccounted", sandbox=found.name, cause=str(error))
+                with suppress(EgressError):
+                    self._runtime.stop(found.name)
+                continue
+            _log.info("sandbox.taken_over", sandbox=found.name)
+            self._names.add(found.name)
+            yield found.name, member
+
+    def _member(self, found: TakenOver, clock: float) -> FleetMember:
+        note = decode_record(found.terms.note.encode(), KeptNote, MAX_NOTE_BYTES)
+        if note.spec.name != found.name:
+            raise ValueError("its record is of another sandbox")
+        age = max(0.0, self._now() - note.made)
+        # Nobody could use it in the meantime, so it was not idle.
+        member = FleetMember(note.spec, note.terms, made=clock - age, used=clock)
+        # It slept, or was stopped by an end that it could not help: either way its next use starts it.
+        if not found.bar and self._runtime.info(found.name).state == "stopped":
+            member.sleep, member.has_slept = "asleep", True
+        return member
+
+    def forget(self, name: str) -> None:
+        """Keep a sandbox no longer, because it was removed."""
+        self._names.discard(name)
+
+    def record_bars(self) -> None:
+        """Record which members have no access now: the next proxy would not know."""
+        try:
+            bars = self._bars()
+            # A sandbox that the proxy does not know stays as it was recorded.
+            for name in bars.keys() & self._names:
+                with suppress(SandboxNotFoundError):
+                    self._runtime.bar(name, bars[name])
+        except EgressError as error:
+            # Without a proxy no sandbox has a network, so the record can wait.
+            _log.debug("sandboxes.not_recorded", cause=error.message)
+
+    def leave(self) -> None:
+        """End the runtime without its sandboxes."""
+        # The last look: what was revoked since the one before must not come back with access.
+        self.record_bars()
+        self._runtime.leave()
