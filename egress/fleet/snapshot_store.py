@@ -3,6 +3,7 @@
     snapshots/.lock                  held for a moment by whoever adds or removes one
     snapshots/NAME/manifest.json     what is known of it
     snapshots/NAME/workspace.tar     the workspace
+    snapshots/NAME/image             the name of its image, if it has one
 
 A snapshot is written into a folder with a hidden name, and renamed when it is complete: it is there as a
 whole, or not at all. Its writer holds a lock on the hidden folder, so that the next writer finds what a
@@ -48,7 +49,7 @@ _PARTIAL_PREFIX: Final = ".partial-"
 _MANIFEST_NAME: Final = "manifest.json"
 _ARCHIVE_NAME: Final = "workspace.tar"
 _IMAGE_NOTE_NAME: Final = "image"
-"""The file with the name of an image that is being made."""
+"""The file with the name of the image of a snapshot, written before the image is made."""
 _MAX_MANIFEST_BYTES: Final = 64 * 1024
 _CHECK_INTERVAL_BYTES: Final = 16 * 1024 * 1024
 """Bytes between two looks at what other writers have written meanwhile."""
@@ -132,10 +133,10 @@ class SnapshotStore:
     def delete(self, name: str, end_image: EndImage) -> None:
         """Delete a snapshot. Raises `SnapshotNotFoundError`, and errors of `end_image`: it stays then."""
         check_snapshot_name(name)
-        with suppress(SnapshotDamagedError):
-            found = self.find(name)
-            if found.saved_image:
-                end_image(found.saved_image)
+        if not (self._folder / name).is_dir():
+            raise _missing_error(name)
+        # By the note and not by the manifest: a damaged snapshot takes its image along, too.
+        _end_noted_image(self._folder / name, end_image)
         with self._locked():
             # Renamed first: what is half removed must not be found under its name.
             hidden = tempfile.mkdtemp(prefix=_PARTIAL_PREFIX, dir=self._folder)
@@ -223,8 +224,7 @@ class SnapshotStore:
                 lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if (folder / _IMAGE_NOTE_NAME).exists():
-                        end_image(_read_note(folder / _IMAGE_NOTE_NAME))
+                    _end_noted_image(folder, end_image)
                     shutil.rmtree(folder, ignore_errors=True)
                 finally:
                     os.close(lock)
@@ -317,8 +317,12 @@ def _create_archive(folder: Path) -> BinaryIO:
     return os.fdopen(os.open(folder / _ARCHIVE_NAME, flags, FILE_MODE), "wb")
 
 
-def _read_note(path: Path) -> str:
-    return read_private(path, _MAX_MANIFEST_BYTES, _DELETE_HINT).decode("ascii", "replace")
+def _end_noted_image(folder: Path, end_image: EndImage) -> None:
+    try:
+        data = read_private(folder / _IMAGE_NOTE_NAME, _MAX_MANIFEST_BYTES, _DELETE_HINT)
+    except FileNotFoundError:
+        return
+    end_image(data.decode("ascii", "replace"))
 
 
 def _digest_of(file: BinaryIO) -> str:

@@ -41,6 +41,8 @@ def written(store: SnapshotStore, name: str, data: bytes = b"data", image_bytes:
     with store.write(name, no_image) as partial:
         partial.archive.write(data)
         saved = f"egress-snapshot:{name}" if image_bytes else ""
+        if saved:
+            partial.note_image(saved)
         return partial.commit(fact(name, saved_image=saved), image_bytes)
 
 
@@ -257,14 +259,15 @@ def test_one_whose_image_is_in_use_stays(tmp_path: Path) -> None:
 def test_a_damaged_one_is_not_used_and_can_be_deleted(
     store: SnapshotStore, tmp_path: Path, damage: Callable[[Path], object]
 ) -> None:
-    written(store, "first")
+    written(store, "first", image_bytes=1)
     written(store, "second")
     damage(tmp_path / "snapshots/first")
     with pytest.raises(SnapshotDamagedError), store.read("first"):
         pytest.fail("it was read")
     assert "second" in {each.name for each in store.all()}
-    store.delete("first", no_image)
-    assert left_over(tmp_path) == ["second"]
+    ended: list[str] = []
+    store.delete("first", ended.append)
+    assert (ended, left_over(tmp_path)) == (["egress-snapshot:first"], ["second"])
 
 
 def test_an_archive_that_is_a_link_is_not_followed(store: SnapshotStore, tmp_path: Path) -> None:
