@@ -47,7 +47,7 @@ def policy(
     \b
     Examples:
       egress policy agent-1
-      egress policy agent-1 --allow 'GET https://files.example.com/public/**' --ttl 10m
+      egress policy agent-1 --allow 'GET https://files.example.com/public/**'
       egress policy agent-1 --deny 'https://api.example.com' --ttl 1h
       egress policy agent-1 --undo g-5f2b8c0d
     """

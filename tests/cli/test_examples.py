@@ -31,7 +31,7 @@ WANTING = {
     "egress kill --undo api.example.com": "no proxy is running",
     "egress kill --secret deploy-token --keep": "no proxy is running",
     "egress policy agent-1": "no proxy is running",
-    "egress policy agent-1 --allow 'GET https://files.example.com/public/**' --ttl 10m": "no proxy is running",
+    "egress policy agent-1 --allow 'GET https://files.example.com/public/**'": "no proxy is running",
     "egress policy agent-1 --deny 'https://api.example.com' --ttl 1h": "no proxy is running",
     "egress policy agent-1 --undo g-5f2b8c0d": "no proxy is running",
     "egress log verify": "key not found",
