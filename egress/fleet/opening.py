@@ -24,6 +24,7 @@ from egress.fleet.runtime_choice import (
     RUNTIME_VARIABLE,
     RuntimeChoice,
     RuntimeParameters,
+    cautions_of,
     check_choice,
     choose_runtime,
     open_runtime,
@@ -186,6 +187,8 @@ def open_embedded(  # noqa: PLR0913 - each parameter is a setting of the fleet
             else None,
         )
         parts.callback(fleet.close)
+        # Known only now: which sandboxes of the last fleet did not come back.
+        fleet.about = replace(about, cautions=cautions_of(made))
         yield fleet
 
 

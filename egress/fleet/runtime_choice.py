@@ -137,10 +137,14 @@ def open_runtime(choice: RuntimeChoice, parameters: RuntimeParameters) -> tuple[
         if choice.kind == "namespace"
         else _open_docker(parameters, choice.isolation, choice.engine)
     )
-    cautions = getattr(runtime, "cautions", ())
     engine = choice.engine if choice.kind == "docker" else None
-    about = FleetInfo(kind=choice.kind, why=choice.why, cautions=tuple(map(str, cautions)), engine=engine)
+    about = FleetInfo(kind=choice.kind, why=choice.why, cautions=cautions_of(runtime), engine=engine)
     return runtime, about
+
+
+def cautions_of(runtime: Runtime) -> tuple[str, ...]:
+    """The warnings of a runtime for its operator, as of now."""
+    return tuple(map(str, getattr(runtime, "cautions", ())))
 
 
 def _first_engine(environ: Mapping[str, str]) -> tuple[Path, str]:

@@ -39,6 +39,8 @@ class KeptSandboxes:
         self._engine = engine
         self._lease = str(kept_lease(home))
         self._records = KeptRecords(home, kept_lease(home))
+        self.losses: list[str] = []
+        """What did not come back, and why, for the operator."""
 
     # Keeping
 
@@ -72,13 +74,23 @@ class KeptSandboxes:
         """Keep a sandbox no longer. Comes before its removal: half a sandbox is never taken over."""
         self._records.remove(cell.id)
 
-    def forget_gone(self) -> None:
-        """Forget sandboxes whose containers were removed in the meantime."""
-        there = {each.id for each in self._engine.containers(labels.LEASE_LABEL)}
-        for record in self._readable(is_told=True):
-            if record.container not in there:
+    def examine(self) -> None:
+        """Forget sandboxes whose containers were removed in the meantime, and stop those nobody can read."""
+        there = self._engine.containers(f"{labels.LEASE_LABEL}={self._lease}")
+        for cell in self._records.cells():
+            try:
+                record = self._records.read(cell)
+            except UnreadableError as error:
+                _log.error("sandbox.unreadable", cause=error.message, hint=error.hint)
+                self.losses.append(f"a sandbox was stopped and not taken over: {error.message}")
+                for each in there:
+                    if names.cell_of(each.name) == cell:
+                        self._stop(each.id)
+                continue
+            if record.container not in {each.id for each in there}:
                 _log.warning("sandbox.gone", sandbox=record.spec.name, cause="its container was removed")
-                self._records.remove(record.cell)
+                self.losses.append(f"the sandbox {record.spec.name} is gone: its container was removed")
+                self._records.remove(cell)
 
     # Taking over
 
@@ -86,13 +98,10 @@ class KeptSandboxes:
         """The records that can be read."""
         return tuple(self._readable())
 
-    def _readable(self, *, is_told: bool = False) -> Iterator[KeptRecord]:
+    def _readable(self) -> Iterator[KeptRecord]:
         for cell in self._records.cells():
-            try:
+            with suppress(UnreadableError):
                 yield self._records.read(cell)
-            except UnreadableError as error:
-                if is_told:
-                    _log.error("sandbox.unreadable", cause=error.message, hint=error.hint)
 
     def take_over(
         self, record: KeptRecord, cells: NetworkCellPool, provision: Callable[[NetworkCell], Provisions]
@@ -112,9 +121,13 @@ class KeptSandboxes:
                 cause=cause,
                 hint="it was stopped; `egress down` removes it",
             )
-            with suppress(SandboxError):
-                self._engine.stop_container(record.container, grace=0)
+            self.losses.append(f"the sandbox {record.spec.name} was stopped and not taken over: {cause}")
+            self._stop(record.container)
             return None
+
+    def _stop(self, container: str) -> None:
+        with suppress(SandboxError):
+            self._engine.stop_container(container, grace=0)
 
     def _verified_name(self, record: KeptRecord) -> str:
         """The name of the container. Raises `SandboxError` if it is not as it was left."""

@@ -152,7 +152,7 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
             self._sweeps = False
             if self._kept is not None:
                 self._lease = parts.enter_context(OwnerLock(self._home, keeps=True))
-                self._kept.forget_gone()
+                self._kept.examine()
                 # Runs after everything else has ended.
                 parts.callback(self._end_keeping)
             # Leftovers go before our own lease exists: every other lease belongs to another process.
@@ -189,8 +189,9 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """The gaps that this engine leaves in the isolation, for its operator."""
-        return isolation.cautions(self._engine.major, self._engine.version, self._isolation)
+        """The gaps that this engine leaves in the isolation, and sandboxes that did not come back."""
+        losses = () if self._kept is None else tuple(self._kept.losses)
+        return losses + isolation.cautions(self._engine.major, self._engine.version, self._isolation)
 
     # Lifecycle
 
