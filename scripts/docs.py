@@ -26,6 +26,7 @@ from egress.rules.decide.policy import Policy
 from egress.rules.language.report import Report
 from egress.rules.language.schema import Json, build_schema
 from scripts import (
+    api_reference,
     attack_reference,
     audit_reference,
     clients,
@@ -411,6 +412,12 @@ def audit_log() -> str:
     return page("egress/audit/schema.py", "The audit log", *audit_reference.text())
 
 
+def api() -> str:
+    """Every call of the API."""
+    lines = "\n".join(api_reference.text()).rstrip().splitlines()
+    return page("scripts/api_reference.py and egress/api", "API", *lines)
+
+
 def bounds() -> str:
     """Every bound that is not a rule."""
     lines = "\n".join(limits_reference.text()).rstrip().splitlines()
@@ -454,6 +461,7 @@ PAGES = {
     "docs/reference/attacks.md": attacked,
     "docs/reference/audit.md": audit_log,
     "docs/reference/limits.md": bounds,
+    "docs/reference/api.md": api,
     "docs/reference/settings.md": settings,
     "docs/reference/refusals.md": refusals,
     "docs/reference/rule-file.md": rule_file,

@@ -41,6 +41,8 @@ hypothesis.settings.load_profile("nightly" if IS_NIGHTLY else "gate")
 # Sockets --------------------------------------------------------------------------------------
 
 ROOMS_WITH_SOCKETS = (
+    "api",
+    "api_server",
     "attack/catalogue",
     "cli/sandboxes",
     "container",

@@ -80,10 +80,11 @@ def open_fleet(  # noqa: PLR0913 - each parameter is a setting of the fleet
     wanted = read_kind(runtime, environ.get(RUNTIME_VARIABLE))
     if all(each is None for each in (rules, runtime, audit_dir, seccomp, stand_ins)) and not options:
         remote = connect_if_served(folder / folders.SOCKET_NAME)
-        if remote is not None and wanted in (None, remote.about.kind):
+        if remote is not None:
             with remote:
-                yield remote
-            return
+                if wanted in (None, remote.about.kind):
+                    yield remote
+                    return
 
     # After the search for a served fleet, which needs no runtime of this process.
     def choose() -> RuntimeChoice:

@@ -1,40 +1,30 @@
-"""A fleet in another process, used like one in this process.
+"""A fleet behind the API, used like one in this process.
 
-Each call has its own connection, so threads do not block each other, and a stuck call holds up no other. An
-error in the other process is raised here as the same class with the same text.
+Threads do not block each other, and a stuck call holds up no other: each call has a connection for itself. An
+error of the server is raised here as the same class with the same text.
 """
 
 from __future__ import annotations
 
 import socket
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
+from egress.api import schema
+from egress.api.client import ApiClient, ApiLostError, ApiProblemError
+from egress.api.endpoint import UnixEndpoint
 from egress.errors import reason_of
-from egress.fleet import rpc_codec
+from egress.fleet import api_values
 from egress.fleet.errors import FleetUnavailableError
-from egress.fleet.json_fields import JsonFields, read
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot, SnapshotKind
 from egress.fleet.remote_process import RemoteProcess, gone_error
-from egress.fleet.rpc_channel import ChannelLostError, RpcChannel
-from egress.fleet.rpc_codec import read_error
-from egress.fleet.rpc_frames import (
-    MAX_PIECE_BYTES,
-    RPC_VERSION,
-    FrameKind,
-    RpcFrame,
-    make_head,
-    protocol_error,
-    split_pieces,
-)
+from egress.fleet.remote_socket import open_remote_socket
 from egress.runtime.protocol import NO_OUTPUT, Output
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Values
-from egress.unix.stream_socket import connect_to_egress
 
 _START_HINT: Final = (
     "start it with `egress up`, or omit the runtime folder to get sandboxes of this process alone"
@@ -46,20 +36,19 @@ def _count_nothing(_: int) -> None:
 
 
 class RemoteRuntime:
-    """`SandboxFleet` of another process of this user."""
+    """`SandboxFleet` of another process."""
 
     def __init__(self, path: Path) -> None:
         """Connect to the fleet. Raises `FleetUnavailableError` without an answer."""
-        self._path = path
-        self._lock = threading.Lock()
-        self._links: set[RpcChannel] = set()
-        self._is_closed = False
+        self._client = ApiClient(UnixEndpoint(path))
         self.count_bytes: Callable[[int], None] = _count_nothing
         """Is told of each piece that `put` sends and `get` receives, with its size in bytes."""
-        self.about: FleetInfo = read(FleetInfo, self._call("about"))
+        with self._translated():
+            view = self._client.call(schema.FleetView, "about")
+        self.about: FleetInfo = api_values.fleet_info(view)
 
     def __repr__(self) -> str:
-        return f"RemoteRuntime({str(self._path)!r})"
+        return f"RemoteRuntime({str(self._client.endpoint)!r})"
 
     def __enter__(self) -> Self:
         return self
@@ -69,71 +58,78 @@ class RemoteRuntime:
 
     def close(self) -> None:
         """Disconnect. Sandboxes and commands from `spawn` stay; other calls of this process end."""
-        with self._lock:
-            self._is_closed = True
-            links = list(self._links)
-        for link in links:
-            link.end()
+        self._client.close()
 
     def end(self) -> None:
         """End the fleet, with all its sandboxes."""
-        self._call("end")
+        with self._translated():
+            self._client.tell("shut_down")
 
     # Lifecycle
 
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info:
-        answer = self._call("create", spec=rpc_codec.write(spec), terms=rpc_codec.write(terms))
-        return read(Info, answer)
+        settings = api_values.settings_of(spec, terms, start=False)
+        with self._translated():
+            view = self._client.call(schema.SandboxView, "ensure_sandbox", {"name": spec.name}, body=settings)
+        return api_values.info_of(view)
 
     def start(self, name: str) -> Info:
-        return read(Info, self._call("start", name=name))
+        with self._translated():
+            return api_values.info_of(self._client.call(schema.SandboxView, "start_sandbox", {"name": name}))
 
     def pause(self, name: str) -> None:
-        self._call("pause", name=name)
+        self._tell("pause_sandbox", name)
 
     def resume(self, name: str) -> None:
-        self._call("resume", name=name)
+        self._tell("resume_sandbox", name)
 
     def stop(self, name: str) -> None:
-        self._call("stop", name=name)
+        self._tell("stop_sandbox", name)
 
     def sleep(self, name: str) -> None:
-        self._call("sleep", name=name)
+        self._tell("sleep_sandbox", name)
 
     def wake(self, name: str) -> None:
-        self._call("wake", name=name)
-
-    def remove(self, name: str) -> None:
-        self._call("remove", name=name)
-
-    def discard(self, name: str) -> None:
-        self._call("discard", name=name)
-
-    def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
-        self._call("open_ports", name=name, ports=list(ports))
-
-    def prepare(self, spec: Spec, count: int) -> None:
-        self._call("prepare", spec=rpc_codec.write(spec), count=count)
+        self._tell("wake_sandbox", name)
 
     def touch(self, name: str) -> None:
-        self._call("touch", name=name)
+        self._tell("touch_sandbox", name)
+
+    def remove(self, name: str) -> None:
+        self._tell("delete_sandbox", name)
+
+    def discard(self, name: str) -> None:
+        with self._translated():
+            self._client.tell("delete_sandbox", {"name": name}, {"wait": "false"})
+
+    def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
+        with self._translated():
+            self._client.tell("open_ports", {"name": name}, body=schema.PortSettings(ports=ports))
+
+    def prepare(self, spec: Spec, count: int) -> None:
+        settings = api_values.settings_of(spec, NO_TIME_LIMIT, start=False)
+        with self._translated():
+            self._client.tell("keep_ready", body=schema.ReadySettings(count=count, settings=settings))
 
     # State
 
     def info(self, name: str) -> Info:
-        return read(Info, self._call("info", name=name))
+        return self.status(name).info
 
     def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
-        found = self._call("list", labels=dict(labels)).inners("all")
-        return tuple(read(Info, each) for each in found)
+        wanted = [("label", f"{name}={value}") for name, value in labels.items()]
+        with self._translated():
+            found = self._client.call(schema.SandboxesView, "list_sandboxes", query=wanted)
+        return tuple(api_values.info_of(each) for each in found.sandboxes)
 
     def status(self, name: str) -> SandboxStatus:
-        return read(SandboxStatus, self._call("standing", name=name))
+        with self._translated():
+            return api_values.status_of(self._client.call(schema.SandboxView, "get_sandbox", {"name": name}))
 
     @contextmanager
     def events(self) -> Iterator[Iterator[Event]]:
-        with self._ask("events") as (link, _):
-            yield _events(link)
+        with self._translated(), self._client.follow(schema.SandboxEventView, "events") as found:
+            yield (api_values.event_of(each) for each in found)
 
     # Commands
 
@@ -149,105 +145,98 @@ class RemoteRuntime:
             process.leave()
 
     def _begin(self, name: str, command: Command, output: Output, *, is_exec: bool) -> RemoteProcess:
-        mode = "none" if is_exec and command.input is None else "open"
-        is_foreground = is_exec or command.terminal is not None
-        link = self._open_channel()
-        try:
-            what = rpc_codec.write_command(command)
-            _ask(link, "command", name=name, command=what, input=mode, foreground=is_foreground)
-            return RemoteProcess(link, command, output, lambda: self._forget(link))
-        except BaseException:
-            self._forget(link)
-            raise
+        message = api_values.start_message(
+            command,
+            has_input=not is_exec or command.input is not None,
+            is_detached=not is_exec and command.terminal is None,
+        )
+        with self._translated():
+            stream = self._client.open_stream("exec_stream", {"name": name})
+        return RemoteProcess(stream, message, command, output, lambda: self._client.leave_stream(stream))
 
     # Files and ports
 
     def put(self, name: str, path: str, archive: BinaryIO) -> None:
-        with self._send_call("put", name=name, path=path) as link:
-            while piece := archive.read(MAX_PIECE_BYTES):
-                for frame in split_pieces(FrameKind.INPUT, piece):
-                    if not _send_piece(link, frame):
-                        return
-                self.count_bytes(len(piece))
-            with suppress(OSError):
-                link.send(RpcFrame(FrameKind.END))
-            _answer(link)
+        with self._translated():
+            self._client.send("put_archive", {"name": name}, {"path": path}, self._counted(archive))
 
     @contextmanager
     def get(self, name: str, path: str) -> Iterator[BinaryIO]:
         # Received whole before the caller sees it: a slow caller must not hold the fleet's connection open.
         with tempfile.TemporaryFile() as file:
-            with self._ask("get", name=name, path=path) as (link, _):
-                while (frame := _next(link)).kind is FrameKind.OUTPUT:
-                    file.write(frame.data)
-                    self.count_bytes(len(frame.data))
-                if frame.kind is not FrameKind.END:
-                    _read_result(frame)
-                    raise protocol_error()
+            parts, query = {"name": name}, {"path": path}
+            with self._translated(), self._client.receive("get_archive", parts, query) as received:
+                for piece in received:
+                    file.write(piece)
+                    self.count_bytes(len(piece))
             file.seek(0)
             yield file
 
     def dial(self, name: str, port: int) -> socket.socket:
-        with self._ask("dial", name=name, port=port) as (link, _):
-            return link.socket()
+        with self._translated():
+            stream = self._client.open_stream("dial", {"name": name, "port": str(port)})
+        return open_remote_socket(stream, lambda: self._client.leave_stream(stream))
 
     # Previews
 
     def expose(self, name: str, port: int) -> str:
-        return self._call("expose", name=name, port=port).text("url")
+        with self._translated():
+            return self._client.call(schema.PreviewView, "expose", {"name": name, "port": str(port)}).url
 
     def unexpose(self, name: str, port: int) -> None:
-        self._call("unexpose", name=name, port=port)
+        with self._translated():
+            self._client.tell("unexpose", {"name": name, "port": str(port)})
 
     def previews(self) -> tuple[Preview, ...]:
-        return tuple(read(Preview, each) for each in self._call("previews").inners("all"))
+        with self._translated():
+            found = self._client.call(schema.PreviewsView, "list_previews")
+        return tuple(Preview(each.sandbox, each.port, each.url) for each in found.previews)
 
     # Snapshots
 
     def snapshot(self, name: str, snapshot: str, kind: SnapshotKind = "workspace") -> Snapshot:
-        return read(Snapshot, self._call("snapshot", name=name, snapshot=snapshot, kind=kind))
+        settings = schema.SnapshotSettings(sandbox=name, kind=kind)
+        with self._translated():
+            view = self._client.call(
+                schema.SnapshotView, "create_snapshot", {"name": snapshot}, body=settings
+            )
+        return api_values.snapshot_of(view)
 
     def snapshots(self) -> tuple[Snapshot, ...]:
-        return tuple(read(Snapshot, each) for each in self._call("snapshots").inners("all"))
+        with self._translated():
+            found = self._client.call(schema.SnapshotsView, "list_snapshots")
+        return tuple(api_values.snapshot_of(each) for each in found.snapshots)
 
     def delete_snapshot(self, snapshot: str) -> None:
-        self._call("delete_snapshot", name=snapshot)
+        with self._translated():
+            self._client.tell("delete_snapshot", {"name": snapshot})
 
-    # Connections
+    # Internals
 
-    def _call(self, call: str, **values: object) -> JsonFields:
-        with self._ask(call, **values) as (_, answer):
-            return answer
+    def _tell(self, operation: str, name: str) -> None:
+        with self._translated():
+            self._client.tell(operation, {"name": name})
+
+    def _counted(self, archive: BinaryIO) -> Iterator[bytes]:
+        while piece := archive.read(schema.MAX_PIECE_BYTES):
+            yield piece
+            self.count_bytes(len(piece))
 
     @contextmanager
-    def _ask(self, call: str, **values: object) -> Iterator[tuple[RpcChannel, JsonFields]]:
-        with self._send_call(call, **values) as link:
-            yield link, _answer(link)
-
-    @contextmanager
-    def _send_call(self, call: str, **values: object) -> Iterator[RpcChannel]:
-        link = self._open_channel()
+    def _translated(self) -> Iterator[None]:
+        """Raise the errors of a fleet for those of the API."""
         try:
-            _ask(link, call, **values)
-            yield link
-        except ChannelLostError:
+            yield
+        except ApiProblemError as error:
+            raise api_values.error_of(error.problem) from None
+        except ApiLostError as error:
+            if self._client.is_closed:
+                raise FleetUnavailableError(
+                    "these sandboxes have been let go of", "connect to them again"
+                ) from None
+            if error.__cause__ is not None:
+                raise _unreachable(self._client.endpoint, error.__cause__) from None
             raise gone_error() from None
-        finally:
-            self._forget(link)
-
-    def _open_channel(self) -> RpcChannel:
-        link = RpcChannel(_connect(self._path))
-        with self._lock:
-            if self._is_closed:
-                link.close()
-                raise FleetUnavailableError("these sandboxes have been let go of", "connect to them again")
-            self._links.add(link)
-        return link
-
-    def _forget(self, link: RpcChannel) -> None:
-        with self._lock:
-            self._links.discard(link)
-        link.close()
 
 
 def connect_if_served(path: Path) -> RemoteRuntime | None:
@@ -260,64 +249,10 @@ def connect_if_served(path: Path) -> RemoteRuntime | None:
         return None
 
 
-def _connect(path: Path) -> socket.socket:
-    try:
-        return connect_to_egress(path, None)
-    except OSError as error:
-        if isinstance(error, FileNotFoundError | ConnectionRefusedError):
-            raise FleetUnavailableError(
-                f"`egress up` is not running (no answer at {path})", _START_HINT
-            ) from None
-        reason = reason_of(error)
-        raise FleetUnavailableError(
-            f"cannot connect to {path}: {reason}", "connect as the user that runs `egress up`"
-        ) from None
-
-
-def _ask(link: RpcChannel, call: str, **values: object) -> None:
-    link.send(make_head(version=RPC_VERSION, call=call, **{"with": values}))
-
-
-def _next(link: RpcChannel) -> RpcFrame:
-    frame = link.receive()
-    if frame is None:
-        raise gone_error()
-    return frame
-
-
-def _answer(link: RpcChannel) -> JsonFields:
-    return _read_result(_next(link))
-
-
-def _read_result(frame: RpcFrame) -> JsonFields:
-    """Return the result of a call, or raise its error."""
-    said = frame.head
-    answer = JsonFields(said)
-    if "error" in said:
-        raise read_error(answer.inner("error"))
-    if answer.integer("version") != RPC_VERSION:
-        raise protocol_error()
-    return answer.inner("done")
-
-
-def _send_piece(link: RpcChannel, frame: RpcFrame) -> bool:
-    """Send a piece, and wait until the other side takes the next; false if it wants no more."""
-    # The other side may have answered early and closed: the reason is then in its last frame.
-    with suppress(OSError):
-        link.send(frame)
-    said = _next(link)
-    if said.kind is FrameKind.TAKEN:
-        return True
-    _read_result(said)
-    return False
-
-
-def _events(link: RpcChannel) -> Iterator[Event]:
-    while True:
-        try:
-            frame = link.receive()
-        except OSError:
-            return
-        if frame is None:
-            return
-        yield read(Event, JsonFields(frame.head).inner("event"))
+def _unreachable(endpoint: UnixEndpoint, cause: BaseException) -> FleetUnavailableError:
+    if isinstance(cause, FileNotFoundError | ConnectionRefusedError):
+        return FleetUnavailableError(f"`egress up` is not running (no answer at {endpoint})", _START_HINT)
+    reason = reason_of(cause) if isinstance(cause, OSError) else type(cause).__name__
+    return FleetUnavailableError(
+        f"cannot connect to {endpoint}: {reason}", "connect as the user that runs `egress up`"
+    )

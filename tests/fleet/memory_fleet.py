@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from egress.api_server.server import ApiServer
 from egress.fleet import Fleet, RemoteRuntime
 from egress.fleet.protocol import FleetInfo
-from egress.fleet.rpc_server import RpcServer
 from egress.runtime.errors import PortClosedError
 from egress.runtime.fake import FakeRuntime, Program
 from egress.runtime.spec import Spec
@@ -79,7 +79,7 @@ def short_folder() -> Iterator[Path]:
 def served(fleet: Fleet) -> Iterator[RemoteRuntime]:
     """The fleet over a socket."""
     with short_folder() as folder:
-        service = RpcServer(fleet, folder)
+        service = ApiServer(fleet, folder)
         try:
             with RemoteRuntime(service.path) as remote:
                 yield remote

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 import pytest
 import structlog
 
+from egress.api_server.server import ApiServer
 from egress.audit import verify_log
 from egress.fleet import Fleet, RemoteRuntime, open_fleet, opening
 from egress.fleet.embedded_proxy import EmbeddedProxy
 from egress.fleet.errors import ProxyFailedError
 from egress.fleet.protocol import FleetInfo, SandboxFleet
-from egress.fleet.rpc_server import RpcServer
 from egress.fleet.runtime_choice import RuntimeChoice, RuntimeParameters
 from egress.logger import EventLogger
 from egress.review import Filters, Index
@@ -216,7 +216,7 @@ def test_sandboxes_that_are_served_are_taken_where_nothing_else_is_asked_for(
 ) -> None:
     estate = MemoryFleet()
     estate.fleet.create(spec())
-    service = RpcServer(estate.fleet, folder)
+    service = ApiServer(estate.fleet, folder)
     monkeypatch.setattr(opening, "open_embedded", lambda *_: pytest.fail("a proxy was started"))
     with open_fleet(runtime_dir=folder) as fleet:
         assert isinstance(fleet, RemoteRuntime)
@@ -230,7 +230,7 @@ def test_sandboxes_that_are_served_are_taken_where_nothing_else_is_asked_for(
 def test_whoever_names_rules_gets_those_rules(rules: Path, folder: Path) -> None:
     """Sandboxes that are served have other ones."""
     estate = MemoryFleet()
-    service = RpcServer(estate.fleet, folder)
+    service = ApiServer(estate.fleet, folder)
     with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as fleet:
         assert not isinstance(fleet, RemoteRuntime)
     service.close()
@@ -242,7 +242,7 @@ def test_the_kind_of_the_variable_holds_against_sandboxes_that_are_served(
     rules: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     estate = MemoryFleet()
-    service = RpcServer(estate.fleet, folder)
+    service = ApiServer(estate.fleet, folder)
     monkeypatch.setenv("EGRESS_RULES", str(rules))
     monkeypatch.setenv("EGRESS_RUNTIME", "namespace")
     with open_fleet(runtime_dir=folder) as fleet:
@@ -312,7 +312,7 @@ def test_containers_run_behind_it_and_over_the_socket(
         assert fleet.about.kind == "docker"
         assert _hello(fleet, image) == b"hello\n"
         assert isinstance(fleet, Fleet)
-        service = RpcServer(fleet, folder)
+        service = ApiServer(fleet, folder)
         with open_fleet(runtime_dir=folder) as remote:
             assert isinstance(remote, RemoteRuntime)
             assert (
@@ -339,7 +339,7 @@ def test_a_kind_that_is_served_is_used_and_another_is_opened(monkeypatch: pytest
     memory = MemoryFleet()
     with short_folder() as folder:
         monkeypatch.setenv("EGRESS_RUNTIME_DIR", str(folder))
-        service = RpcServer(memory.fleet, folder)
+        service = ApiServer(memory.fleet, folder)
         with default_fleet._open_named("fake") as found:
             assert isinstance(found, RemoteRuntime)
         assert asked == []

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from egress.api_server.server import ApiServer
 from egress.fleet import Fleet, RemoteRuntime, SandboxLifetime
 from egress.fleet.errors import FleetUnavailableError, SandboxDiffersError
 from egress.fleet.remote import connect_if_served
-from egress.fleet.rpc_server import RpcServer
 from egress.runtime.errors import (
     ArchiveError,
     PortClosedError,
@@ -242,7 +242,7 @@ def test_a_client_that_goes_ends_what_it_waits_for_and_not_what_it_spawned(estat
 
 def test_what_is_under_way_settles_when_the_fleet_goes(estate: MemoryFleet) -> None:
     with short_folder() as folder:
-        service = RpcServer(estate.fleet, folder)
+        service = ApiServer(estate.fleet, folder)
         remote = RemoteRuntime(service.path)
         remote.create(spec())
         remote.start("one")
@@ -276,7 +276,7 @@ def test_one_can_be_discarded_over_the_socket(estate: MemoryFleet, remote: Remot
 def test_its_end_can_be_asked_for(estate: MemoryFleet) -> None:
     asked = threading.Event()
     with short_folder() as folder:
-        service = RpcServer(estate.fleet, folder, asked.set)
+        service = ApiServer(estate.fleet, folder, asked.set)
         with RemoteRuntime(service.path) as remote:
             remote.end()
         assert asked.wait(10)

@@ -1,104 +1,100 @@
-"""A command in another process settles, whatever becomes of the other process."""
+"""A command behind the API settles, whatever becomes of the server."""
 
 from __future__ import annotations
 
-import socket
+import json
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
+from wsproto.events import BytesMessage, TextMessage
 
+from egress.api.schema import StartMessage
+from egress.api.websocket_client import WebSocketClient
 from egress.fleet.errors import FleetProtocolError, FleetUnavailableError
 from egress.fleet.remote_process import RemoteProcess
-from egress.fleet.rpc_channel import RpcChannel
-from egress.fleet.rpc_frames import RPC_VERSION, FrameKind, RpcFrame, make_head
 from egress.runtime.errors import PathNotFoundError, SandboxTimeoutError
-from egress.runtime.protocol import Output
+from egress.runtime.protocol import NO_OUTPUT, Output
 from egress.runtime.spec import Command
+from tests.api.websocket_peer import Peer, opened
 
-BEGUN = make_head(version=RPC_VERSION, done={})
-ENDED = make_head(result={"exit_code": 0, "duration": 0.5, "timed_out": False})
-
-
-def pair() -> tuple[RpcChannel, RpcChannel]:
-    ours, theirs = socket.socketpair()
-    return RpcChannel(ours), RpcChannel(theirs)
+STARTED = {"type": "started"}
+ENDED = {"type": "result", "exit_code": 0, "duration": 0.5, "timed_out": False}
 
 
-def begun(link: RpcChannel, there: RpcChannel, **told: object) -> RemoteProcess:
-    there.send(BEGUN)
-    return RemoteProcess(link, Command(argv=("x",)), Output(**told), link.close)  # type: ignore[arg-type]
+def say(peer: Peer, *messages: object) -> None:
+    for each in messages:
+        peer.send(BytesMessage(each) if isinstance(each, bytes) else TextMessage(json.dumps(each)))
 
 
-def test_it_settles_with_what_was_told() -> None:
-    link, there = pair()
-    with there:
-        process = begun(link, there)
-        there.send(RpcFrame(FrameKind.OUTPUT, b"o"), RpcFrame(FrameKind.ERRORS, b"e"), ENDED)
+def make(client: WebSocketClient, output: Output = NO_OUTPUT) -> RemoteProcess:
+    return RemoteProcess(client, StartMessage(argv=("x",)), Command(argv=("x",)), output, client.close)
+
+
+@contextmanager
+def begun() -> Iterator[tuple[RemoteProcess, Peer]]:
+    with opened() as (client, peer):
+        say(peer, STARTED)
+        yield make(client), peer
+
+
+def test_a_command_settles_with_its_output_and_its_result() -> None:
+    with begun() as (process, peer):
+        say(peer, b"\x01o", b"\x02e", ENDED)
         result = process.wait(20)
     assert (result.stdout_bytes, result.stderr_bytes, result.duration) == (b"o", b"e", 0.5)
 
 
-def test_it_does_not_begin_where_the_other_side_says_so() -> None:
-    link, there = pair()
-    with link, there:
-        there.send(
-            make_head(version=RPC_VERSION, error={"code": "path.not_found", "message": "m", "hint": "h"})
-        )
+def test_a_command_that_does_not_start_raises_the_error_of_the_server() -> None:
+    with opened() as (client, peer):
+        say(peer, {"type": "problem", "problem": {"type": "path.not_found", "message": "m", "hint": "h"}})
         with pytest.raises(PathNotFoundError, match="m"):
-            RemoteProcess(link, Command(argv=("x",)), Output(), link.close)
+            make(client)
 
 
-def test_it_does_not_begin_where_nobody_answers() -> None:
-    link, there = pair()
-    there.close()
-    with link, pytest.raises(FleetUnavailableError):
-        RemoteProcess(link, Command(argv=("x",)), Output(), link.close)
+def hang_up(peer: Peer) -> None:
+    peer.sock.close()
 
 
-def test_whoever_waits_or_writes_is_released_when_the_other_side_goes() -> None:
-    link, there = pair()
-    process = begun(link, there)
-    writer = threading.Thread(target=process.write, args=(b"x" * 1_000_000,))
-    writer.start()
-    assert there.receive() is not None
-    there.close()
-    with pytest.raises(FleetUnavailableError):
-        process.wait(20)
-    writer.join(20)
-    assert not writer.is_alive()
-    process.write(b"more")
-    process.kill()
-    process.close_input()
+def say_the_end(peer: Peer) -> None:
+    say(peer, ENDED)
 
 
-def test_what_no_fleet_says_is_an_error_for_whoever_waits() -> None:
-    link, there = pair()
-    with there:
-        process = begun(link, there)
-        there.send(make_head(result={"exit_code": "zero"}))
+@pytest.mark.parametrize("leave", [hang_up, say_the_end])
+def test_a_command_does_not_start_without_the_word_of_the_server(leave: Callable[[Peer], None]) -> None:
+    with opened() as (client, peer):
+        leave(peer)
+        with pytest.raises((FleetUnavailableError, FleetProtocolError)):
+            make(client)
+
+
+def test_threads_that_wait_or_write_are_released_when_the_server_goes() -> None:
+    with begun() as (process, peer):
+        writer = threading.Thread(target=process.write, args=(b"x" * 1_000_000,))
+        writer.start()
+        assert peer.sock.recv(100)
+        peer.sock.close()
+        with pytest.raises(FleetUnavailableError):
+            process.wait(20)
+        writer.join(20)
+        assert not writer.is_alive()
+        process.write(b"more")
+        process.kill()
+        process.close_input()
+
+
+WRONG = [{"type": "result", "exit_code": "zero"}, {"type": "x"}, b"\x07data", STARTED]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=range(len(WRONG)))
+def test_a_message_of_another_form_is_an_error_for_threads_that_wait(wrong: object) -> None:
+    with begun() as (process, peer):
+        say(peer, wrong)
         with pytest.raises(FleetProtocolError):
             process.wait(20)
 
 
-@pytest.mark.parametrize("code", ["exec.timeout", "sandbox.timeout"])
-def test_a_timeout_over_there_is_no_lost_connection(code: str) -> None:
-    """A timeout is an `OSError`, as a lost connection is."""
-    link, there = pair()
-    with there:
-        process = begun(link, there)
-        there.send(make_head(error={"code": code, "message": "m", "hint": "h"}))
-        with pytest.raises(SandboxTimeoutError, match="m") as caught:
-            process.wait(20)
-    assert caught.value.code == code
-
-
-def test_a_failure_of_whoever_is_told_reaches_whoever_waits() -> None:
-    def fail(_: bytes) -> None:
-        raise BrokenPipeError("mine")
-
-    link, there = pair()
-    with there:
-        process = begun(link, there, stdout=fail)
-        there.send(RpcFrame(FrameKind.OUTPUT, b"o"))
-        with pytest.raises(BrokenPipeError, match="mine"):
-            process.wait(20)
+def test_a_wait_has_a_timeout() -> None:
+    with begun() as (process, _), pytest.raises(SandboxTimeoutError):
+        process.wait(0.01)

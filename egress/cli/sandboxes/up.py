@@ -17,6 +17,7 @@ from typing import Final
 import click
 
 from egress import environment
+from egress.api_server.server import ApiServer
 from egress.cli import folder_options, progress, render
 from egress.cli.render import BOLD, GOOD
 from egress.cli.sandboxes import fleet_options, fleet_session
@@ -27,7 +28,6 @@ from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
 from egress.fleet.folders import SOCKET_NAME
 from egress.fleet.opening import open_embedded, placed_environment
 from egress.fleet.remote import connect_if_served
-from egress.fleet.rpc_server import RpcServer
 from egress.fleet.runtime_choice import (
     RUNTIME_VARIABLE,
     RuntimeChoice,
@@ -126,7 +126,7 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int) -> 
             fleet.about = replace(fleet.about, image=image or "")
         returned = _names(fleet)
         # After the fleet, so that no client can reach the socket of a proxy that fails to start.
-        service = RpcServer(fleet, folder, end_all)
+        service = ApiServer(fleet, folder, end_all)
         try:
             if ready:
                 usual = default_spec(fleet.about)

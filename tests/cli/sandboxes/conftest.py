@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from egress.api_server.server import ApiServer
 from egress.fleet import Fleet, FleetInfo
-from egress.fleet.rpc_server import RpcServer
 from egress.runtime.fake import FakeRuntime
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Spec
@@ -30,7 +30,7 @@ ABOUT = FleetInfo(kind="fake", why="for a test")
 def serving(runtime: Runtime, folder: Path, about: FleetInfo = ABOUT) -> Iterator[Fleet]:
     """A fleet at its socket."""
     found = Fleet(runtime, about=about)
-    service = RpcServer(found, folder)
+    service = ApiServer(found, folder)
     try:
         yield found
     finally:

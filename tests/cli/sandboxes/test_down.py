@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from egress.api_server.server import ApiServer
 from egress.cli.main import main
 from egress.fleet import Fleet, FleetInfo
-from egress.fleet.rpc_server import RpcServer
 from egress.runtime.fake import FakeRuntime
 from egress.runtime.spec import Spec
 
@@ -24,7 +24,7 @@ def test_it_returns_when_nothing_is_served_any_more(
     for number in range(count):
         fleet.create(Spec(name=f"box{number}", image="any"))
     ended = threading.Event()
-    service = RpcServer(fleet, folder, ended.set)
+    service = ApiServer(fleet, folder, ended.set)
 
     def end() -> None:
         ended.wait()

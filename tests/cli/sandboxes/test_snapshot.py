@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from egress.api_server.server import ApiServer
 from egress.cli.main import main
 from egress.fleet import Fleet, FleetInfo
-from egress.fleet.rpc_server import RpcServer
 from egress.fleet.snapshot_store import SnapshotStore
 from egress.runtime.spec import Command, Spec
 from tests.unit.sandbox.local_runtime import LocalRuntime
@@ -30,7 +30,7 @@ def folder() -> Iterator[Path]:
 def fleet(folder: Path, tmp_path: Path) -> Iterator[Fleet]:
     about = FleetInfo(kind="fake", why="for a test", image="any")
     fleet = Fleet(LocalRuntime(tmp_path / "boxes"), about=about, snapshots=SnapshotStore(tmp_path))
-    service = RpcServer(fleet, folder)
+    service = ApiServer(fleet, folder)
     fleet.create(Spec(name="one", image="any"))
     fleet.start("one")
     fleet.exec("one", Command(argv=("/bin/sh", "-c", "echo kept > file"))).check()

@@ -1,0 +1,118 @@
+"""The application: each operation of the table with its handler, and one shape for every error."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from egress import __version__
+from egress.api.openapi import openapi_document
+from egress.api.operations import OPERATIONS, Operation
+from egress.api.schema import Problem
+from egress.api_server.archives import get_archive, put_archive
+from egress.api_server.call import (
+    ApiCall,
+    ApiContext,
+    BlockingHandler,
+    SenderLeftError,
+    StreamHandler,
+    json_response,
+    problem_from,
+    problem_response,
+    read_call,
+    read_query,
+)
+from egress.api_server.events import follow_events
+from egress.api_server.exec_call import serve_exec
+from egress.api_server.exec_stream import serve_exec_stream
+from egress.api_server.port_stream import serve_port_stream
+from egress.api_server.sandboxes import SANDBOX_CALLS
+
+
+async def _openapi(call: ApiCall, _: Request) -> Response:
+    document = openapi_document(__version__, is_owner=call.context.is_owner_only)
+    return Response(msgspec.json.encode(document), media_type="application/json")
+
+
+BLOCKING_CALLS: dict[str, BlockingHandler] = {**SANDBOX_CALLS}
+STREAM_CALLS: dict[str, StreamHandler] = {
+    "exec": serve_exec,
+    "put_archive": put_archive,
+    "get_archive": get_archive,
+    "events": follow_events,
+    "openapi": _openapi,
+}
+WEBSOCKET_CALLS: dict[str, Callable[[ApiCall, WebSocket], Awaitable[None]]] = {
+    "exec_stream": serve_exec_stream,
+    "dial": serve_port_stream,
+}
+
+
+def make_app(context: ApiContext) -> Starlette:
+    """Build the application for one server."""
+    routes: list[Route | WebSocketRoute] = []
+    for operation in OPERATIONS.values():
+        if operation.owner_only and not context.is_owner_only:
+            continue
+        if operation.name in WEBSOCKET_CALLS:
+            routes.append(WebSocketRoute(operation.path, _websocket_endpoint(context, operation)))
+        else:
+            endpoint = _endpoint(context, operation)
+            routes.append(Route(operation.path, endpoint, methods=[operation.method], name=operation.name))
+    # Paths are compared as they are: a redirect would repeat a request that has a body.
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+    app.router.redirect_slashes = False
+    return app
+
+
+def _endpoint(context: ApiContext, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            call = await read_call(context, operation, request)
+            if operation.name in STREAM_CALLS:
+                return await STREAM_CALLS[operation.name](call, request)
+            return _response(operation, await context.in_thread(BLOCKING_CALLS[operation.name], call))
+        except (ClientDisconnect, SenderLeftError):
+            # Nobody reads the answer.
+            return Response(status_code=HTTPStatus.BAD_REQUEST)
+        except Exception as error:  # noqa: BLE001 - a mistake in one call must not end the connection
+            return problem_response(problem_from(error))
+
+    return answer
+
+
+def _response(operation: Operation, found: msgspec.Struct | tuple[int, msgspec.Struct] | None) -> Response:
+    if found is None:
+        return Response(status_code=operation.usual_status)
+    status, value = found if isinstance(found, tuple) else (operation.usual_status, found)
+    return json_response(value, status)
+
+
+def _websocket_endpoint(context: ApiContext, operation: Operation) -> Callable[[WebSocket], Awaitable[None]]:
+    async def serve(websocket: WebSocket) -> None:
+        try:
+            query = read_query(operation, websocket)
+            call = ApiCall(context, websocket.path_params, query, None, websocket)
+            await WEBSOCKET_CALLS[operation.name](call, websocket)
+        except Exception as error:  # noqa: BLE001 - a mistake in one call must not end the connection
+            # Only before the handshake; a stream tells its own problems.
+            await websocket.send_denial_response(problem_response(problem_from(error)))
+
+    return serve
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.INTERNAL_SERVER_ERROR
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        return problem_response(Problem(type="api.method", message="the path has no call of this method"))
+    return problem_response(
+        Problem(type="api.not_found", message="no call has this path", hint="see /v1/openapi.json")
+    )

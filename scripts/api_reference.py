@@ -1,0 +1,88 @@
+"""The text of docs/reference/api.md: every call of the API, from its table and its schema."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import msgspec
+
+from egress.api.operations import OPERATIONS, Operation
+from egress.api.schema import ClientMessage, ServerMessage, StartMessage
+from egress.api_server.call import STATUS_BY_CODE
+
+INTRODUCTION = """\
+`egress up` serves this API at the unix socket `sandboxes.sock` in its runtime folder, for its own user. The
+command line, the Python handle and every other client use the same calls.
+
+```sh
+curl --unix-socket "$XDG_RUNTIME_DIR/egress/sandboxes.sock" http://egress/v1/about
+```
+
+Bodies are JSON, and a request with a field or a parameter that the schema does not have is refused. An answer
+may get further fields in a later version. `GET /v1/openapi.json` returns the whole schema as OpenAPI 3.1.
+
+Every error has one shape: `{"type": "sandbox.not_found", "message": "…", "hint": "…"}`. Decide by `type`; the
+texts are for people. They hold no secret, no rule, and no text from a sandbox.
+"""
+STREAM = """\
+## The stream of a command
+
+`GET /v1/sandboxes/{name}/exec` as a WebSocket runs one command. The first message of the client is `start`.
+Text messages are JSON with a `type`; binary messages carry a channel in their first byte: 0 for input, 1
+for standard output, 2 for standard error. Each message of input is answered with `taken` once the command
+has it: a client that waits for that can end the command at any moment. The command ends with the
+connection, unless it is `detached`.
+"""
+
+
+def text() -> Iterator[str]:
+    """The lines of the page."""
+    yield INTRODUCTION
+    yield "## Calls"
+    yield ""
+    yield "| call | | query | body | answer |"
+    yield "| --- | --- | --- | --- | --- |"
+    for operation in OPERATIONS.values():
+        yield f"| `{operation.method} {operation.path}` | {_summary(operation)} | {_cells(operation)} |"
+    yield ""
+    yield STREAM
+    yield "| message of the client | fields | |"
+    yield "| --- | --- | --- |"
+    for kind in (StartMessage, *ClientMessage.__args__):
+        yield _message(kind)
+    yield ""
+    yield "| message of the server | fields | |"
+    yield "| --- | --- | --- |"
+    for kind in ServerMessage.__args__:
+        yield _message(kind)
+    yield ""
+    yield "## Types of problems"
+    yield ""
+    yield "| type | status |"
+    yield "| --- | --- |"
+    for code, status in sorted(STATUS_BY_CODE.items()):
+        yield f"| `{code}` | {int(status)} |"
+    yield "| every other | 500 |"
+
+
+def _summary(operation: Operation) -> str:
+    return operation.summary + (" Only at the unix socket." if operation.owner_only else "")
+
+
+def _cells(operation: Operation) -> str:
+    query = ", ".join(f"`{each}`" for each in _fields(operation.query))
+    sends = operation.sends if operation.sends != "json" else ""
+    body = f"`{operation.body.__name__}`" if operation.body is not None else sends
+    answer = f"`{operation.answer.__name__}`" if operation.answer is not None else operation.returns
+    return f"{query} | {body} | {answer if answer != 'none' else ''}"
+
+
+def _fields(kind: type[msgspec.Struct] | None) -> list[str]:
+    return [] if kind is None else [field.encode_name for field in msgspec.structs.fields(kind)]
+
+
+def _message(kind: type[msgspec.Struct]) -> str:
+    summary = (inspect.getdoc(kind) or "").splitlines()[0]
+    names = ", ".join(f"`{each}`" for each in _fields(kind))
+    return f"| `{kind.__struct_config__.tag}` | {names} | {summary} |"

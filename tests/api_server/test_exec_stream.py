@@ -1,0 +1,125 @@
+"""Commands over a WebSocket: start, output, input, end, and clients that say something else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from egress.api.websocket_client import WebSocketClient
+from tests.api_server.lab import ApiLab
+from tests.api_server.test_exec_call import started
+
+EXEC = "/v1/sandboxes/one/exec"
+
+
+def begun(lab: ApiLab, *argv: str, **more: object) -> WebSocketClient:
+    lab.running()
+    stream = lab.stream(EXEC)
+    assert stream.shake_hands() is None
+    say(stream, {"type": "start", "argv": argv, **more})
+    return stream
+
+
+def say(stream: WebSocketClient, message: object) -> None:
+    stream.send_text(json.dumps(message).encode())
+
+
+def heard(stream: WebSocketClient) -> dict[str, object]:
+    said = stream.receive()
+    assert isinstance(said, str)
+    found: dict[str, object] = json.loads(said)
+    return found
+
+
+def test_the_start_is_told_first_and_the_result_last(lab: ApiLab) -> None:
+    stream = begun(lab, "echo", "hello")
+    assert heard(stream) == {"type": "started"}
+    assert stream.receive() == b"\x01hello\n"
+    assert heard(stream)["exit_code"] == 0
+    assert stream.receive() is None
+
+
+def test_each_message_of_input_is_acknowledged(lab: ApiLab) -> None:
+    stream = begun(lab, "cat", stdin=True)
+    heard(stream)
+    for piece in (b"one ", b"two"):
+        stream.send_bytes(b"\x00" + piece)
+        assert heard(stream) == {"type": "taken"}
+    say(stream, {"type": "close_input"})
+    assert stream.receive() == b"\x01one two"
+    assert heard(stream)["exit_code"] == 0
+
+
+def test_a_command_is_ended_and_resized_while_it_runs(lab: ApiLab) -> None:
+    stream = begun(lab, "sleep", "infinity", terminal={"columns": 80, "rows": 24})
+    heard(stream)
+    say(stream, {"type": "resize", "columns": 100, "rows": 30})
+    say(stream, {"type": "resize", "columns": 0, "rows": 30})
+    say(stream, {"type": "kill", "grace": 0})
+    assert heard(stream)["type"] == "result"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b"{",
+        b"[]",
+        b'{"type": "start"}',
+        b'{"type": "end"}',
+        b'{"type": "kill", "grace": "x"}',
+        b'{"kill": 1}',
+    ],
+)
+def test_a_message_of_another_form_ends_the_command(lab: ApiLab, wrong: bytes) -> None:
+    stream = begun(lab, "sleep", "infinity")
+    heard(stream)
+    (process,) = started(lab)
+    stream.send_text(wrong)
+    problem = heard(stream)
+    assert problem["type"] == "problem"
+    assert process.wait(30).exit_code != 0
+
+
+def test_a_binary_message_that_is_no_input_ends_the_command(lab: ApiLab) -> None:
+    stream = begun(lab, "sleep", "infinity", stdin=True)
+    heard(stream)
+    stream.send_bytes(b"\x01output of mine")
+    assert heard(stream)["type"] == "problem"
+
+
+def test_a_first_message_of_another_form_starts_nothing(lab: ApiLab) -> None:
+    lab.running()
+    for wrong in (b"{}", b'{"type": "start", "argv": "sh"}', b'{"type": "start", "argv": ["x"], "shell": 1}'):
+        stream = lab.stream(EXEC)
+        stream.shake_hands()
+        stream.send_text(wrong)
+        assert heard(stream)["type"] == "problem"
+        stream.close()
+    with lab.estate.fleet._changed:
+        assert lab.estate.fleet._members["one"].running == []
+
+
+def test_a_client_that_leaves_ends_its_command_and_a_detached_one_goes_on(lab: ApiLab) -> None:
+    stream = begun(lab, "sleep", "infinity")
+    heard(stream)
+    (process,) = started(lab)
+    stream.close()
+    assert process.wait(30).exit_code != 0
+    detached = lab.stream(EXEC)
+    detached.shake_hands()
+    say(detached, {"type": "start", "argv": ["sleep", "infinity"], "detached": True})
+    heard(detached)
+    detached.close()
+    (left,) = [each for each in started(lab) if each is not process]
+    with pytest.raises(TimeoutError):
+        left.wait(0.2)
+
+
+def test_an_unknown_sandbox_is_a_problem(lab: ApiLab) -> None:
+    stream = lab.stream(EXEC)
+    stream.shake_hands()
+    say(stream, {"type": "start", "argv": ["true"]})
+    problem = heard(stream)["problem"]
+    assert isinstance(problem, dict)
+    assert problem["type"] == "sandbox.not_found"
