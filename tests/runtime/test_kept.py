@@ -210,8 +210,14 @@ def test_a_runtime_that_leaves_takes_the_network_along_and_nothing_else(lab: Kep
     assert runtime.exec("one", Command(argv=("cat", "/workspace/file"))).stdout == "here\n"
     assert lab.fetched(runtime, "one") == "hello from outside\n"
     assert 8443 in {each.port for each in runtime._register.get("one").door_controller.listeners}
+    box = runtime._register.get("one")
     runtime.remove("one")
     assert things(lab.engine, lab.home) == []
+    # A change that was under way when it was removed writes no record.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runtime._register, "get", lambda _: box)
+        runtime.bar("one", "killed")
+    assert list(lab.home.iterdir()) == [lab.home / "kept.lease"]
     runtime.close()
 
 

@@ -225,7 +225,10 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
 
     def _end(self, sandbox: _DockerSandbox) -> None:
         if self._kept is not None:
-            self._kept.forget(sandbox.cell)
+            # Together: a change of its record that is under way must not write it anew.
+            with self._lock:
+                sandbox.kept = None
+                self._kept.forget(sandbox.cell)
         sandbox.cell.end_network()
         sandbox.unassigned.close()
 
@@ -272,16 +275,19 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
 
     def bar(self, name: str, bar: Bar) -> None:
         box = self._register.get(name)
-        if box.kept is not None and box.kept.bar != bar:
-            box.kept = msgspec.structs.replace(box.kept, bar=bar)
-            self._keeping.write(box.kept)
+        with self._lock:
+            if box.kept is not None and box.kept.bar != bar:
+                box.kept = msgspec.structs.replace(box.kept, bar=bar)
+                self._keeping.write(box.kept)
 
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
         super().open_ports(name, ports)
         box = self._register.get(name)
-        if box.kept is not None:
-            box.kept = msgspec.structs.replace(box.kept, ports=tuple(sorted({*box.kept.ports, *ports})))
-            self._keeping.write(box.kept)
+        with self._lock:
+            if box.kept is not None:
+                opened = tuple(sorted({*box.kept.ports, *ports}))
+                box.kept = msgspec.structs.replace(box.kept, ports=opened)
+                self._keeping.write(box.kept)
 
     def take_over(self) -> tuple[TakenOver, ...]:
         # In parallel, because each waits for the engine to start a door.

@@ -176,8 +176,15 @@ def test_one_that_fails_to_come_up_loses_no_sandbox(kept: KeptPlace, engine: Doc
     assert kept.egress("up", "--rules", "hosts.yaml", "--runtime", "docker").status == 1
     assert containers(engine, kept) == ["one"]
     put(kept.folder / "hosts.yaml", rules)
+    # As after a start of the machine: the container has ended, and its files are there.
+    for each in engine.containers(
+        f"{labels.LEASE_LABEL}={kept.folder.resolve()}/run/sandboxes/docker/kept.lease"
+    ):
+        engine.stop_container(each.id, grace=0)
     kept.up()
-    assert kept.listed() == ["one"]
+    assert kept.egress("ps").out.splitlines()[1].split()[:2] == ["one", "asleep"]
+    assert kept.fetch("one") == "hello from outside\n"
+    assert kept.egress("ps").out.splitlines()[1].split()[:2] == ["one", "running"]
 
 
 def test_a_kill_under_load_leaves_no_half_sandbox_and_none_twice(
