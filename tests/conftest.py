@@ -123,25 +123,30 @@ MINUTES = 600
 
 SLOW_FILES = (
     "container/test_images.py",
+    "runtime/test_escapes.py",
     "runtime/test_runtime.py",
     "faults/test_every_byte.py",
     "sandbox/docker/test_docker.py",
     "ui/test_browser.py",
-    "runtime/namespace/test_runtime.py",
     "fleet/test_opening.py",
+    "runtime/kit/test_clients.py",
     "faults/test_streams.py",
+    "runtime/test_canary_planting.py",
+    "runtime/test_supervisor.py",
     "fleet/test_running_proxies.py",
     "proxy/clients/test_java.py",
+    "runtime/kit/test_inside.py",
     "proxy/clients/test_python.py",
     "proxy/clients/test_go.py",
     "sandbox/namespace/test_remote.py",
     "container/test_compose.py",
+    "runtime/namespace/test_escapes.py",
+    "runtime/namespace/test_planting.py",
     "cli/sandboxes/test_image_doctor.py",
     "proxy/test_neighbours.py",
+    "runtime/test_faults.py",
+    "runtime/namespace/test_runtime.py",
     "proxy/clients/test_maven.py",
-    "faults/test_memory.py",
-    "sandbox/namespace/test_namespace.py",
-    "ui/test_demo.py",
     "attack/catalogue/test_exhaustion.py",
     "attack/catalogue/test_secrets_at_rest.py",
     "attack/catalogue/test_audit_trail.py",
@@ -159,7 +164,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=for_the_night)
         items[:] = [item for item in items if item.get_closest_marker("nightly") is None]
     places = {HERE / name: place for place, name in enumerate(SLOW_FILES)}
-    items.sort(key=lambda item: (not _may_take_minutes(item), places.get(item.path, len(places))))
+    # The rest of a pool by the number of its tests: many tests take longer than few.
+    counts = Counter(item.path for item in items if config.getoption("--pool") in POOLS)
+    items.sort(
+        key=lambda item: (
+            not _may_take_minutes(item),
+            places.get(item.path, len(places)),
+            -counts[item.path],
+        )
+    )
 
 
 def _may_take_minutes(item: pytest.Item) -> bool:

@@ -11,7 +11,7 @@ import itertools
 import os
 import selectors
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 
 from h2.settings import SettingCodes
@@ -51,10 +51,15 @@ class JumpingClock:
 class SharedLoop:
     """What `FairEventLoop` does in a round; a wire is ready where bytes wait for a relay that reads."""
 
-    def __init__(self, clock: Callable[[], float], held: ExitStack, *, is_counted: bool) -> None:
-        """`is_counted`: the loop counts its rounds, else the turns have to ask for each of them."""
+    def __init__(self, clock: JumpingClock, held: ExitStack, *, is_counted: bool, has_timers: bool) -> None:
+        """`is_counted`: the loop counts its rounds, else the turns have to ask for each of them.
+
+        `has_timers`: it sleeps while all rest.
+        """
+        self.clock = clock
         self.due: list[Work] = []
-        self.turns = Turns(clock, self.due.append)
+        self.timers: list[tuple[float, Work]] = []
+        self.turns = Turns(clock, self.due.append, self._call_later if has_timers else None)
         self.selector = FairSelector()
         held.callback(self.selector.close)
         if is_counted:
@@ -64,12 +69,20 @@ class SharedLoop:
     @property
     def is_busy(self) -> bool:
         """Something is due, or can be read."""
-        return bool(self.due or self.selector.get_map())
+        return bool(self.due or self.timers or self.selector.get_map())
+
+    def _call_later(self, seconds: float, work: Work) -> None:
+        self.timers.append((self.clock.now + seconds, work))
 
     def round(self) -> bool:
         """Do what is due and read what is ready; return whether there was anything to do."""
         is_busy = self.is_busy
         ready = self.selector.select(0)
+        if self.timers and not (ready or self.due):
+            # The loop sleeps, and wakes with the first of them.
+            self.clock.now = max(self.clock.now, min(at for at, _ in self.timers))
+        self.due += [work for at, work in self.timers if at <= self.clock.now]
+        self.timers[:] = [(at, work) for at, work in self.timers if at > self.clock.now]
         due, self.due[:] = self.due.copy(), []
         for work in due:
             work()
@@ -180,6 +193,33 @@ class KeptAlive:
         assert bodies == [BODY, b"x" * 2000, UNPACKED]
 
 
+class Asking:
+    """A client that wants little, again and again: whoever wants more rests beside it."""
+
+    protocol = "http/1.1"
+    times = 40
+
+    def __init__(self, lab: SharedLab) -> None:
+        self.lab = lab
+        self._asked = self._answered = 0
+
+    def act(self) -> None:
+        self.lab.open_in_a_round()
+        if self._asked == len(self.lab.desk.records) < self.times:
+            self._asked += 1
+            self.lab.send(CLIENT_WIRE, get())
+        came = sum(bytes(self.lab.sent[wire]).count(b"GET /v1/user") for wire in self.lab.standing)
+        if came > self._answered:
+            self._answered += 1
+            self.lab.send(max(self.lab.standing), response(b"little"))
+
+    def is_done(self) -> bool:
+        return len(self.lab.desk.records) == self.times
+
+    def check(self) -> None:
+        assert [answer.body for answer in self.lab.responses()] == [b"little"] * self.times
+
+
 class Uploaded:
     """A body that goes up, from a client whose upstream answers at its end."""
 
@@ -278,11 +318,21 @@ class Multiplexed:
         assert bodies == [BODY, BODY, UNPACKED]
 
 
-Talk = KeptAlive | Uploaded | Framed | Multiplexed
-TALKS: tuple[type[Talk], ...] = (KeptAlive, Uploaded, Framed, Multiplexed)
+Talk = KeptAlive | Asking | Uploaded | Framed | Multiplexed
+TALKS: tuple[type[Talk], ...] = (KeptAlive, Asking, Uploaded, Framed, Multiplexed)
 STEPS = st.lists(
     st.sampled_from(
-        [0.0, 0.0, TURN_SECONDS / 8, TURN_SECONDS, LONE_TURN_SECONDS, MAX_OWED_SECONDS, 1.0, 3600.0]
+        [
+            0.0,
+            0.0,
+            TURN_SECONDS / 32,
+            TURN_SECONDS / 8,
+            TURN_SECONDS,
+            LONE_TURN_SECONDS,
+            MAX_OWED_SECONDS,
+            1.0,
+            3600.0,
+        ]
     ),
     min_size=1,
     max_size=40,
@@ -309,18 +359,24 @@ def play(talks: list[Talk], loop: SharedLoop, blocked: dict[int, int]) -> None:
 
 @given(
     steps=STEPS,
-    talks=st.lists(st.tuples(st.sampled_from(TALKS), st.sampled_from("ab")), min_size=1, max_size=4),
+    talks=st.lists(st.tuples(st.sampled_from(TALKS), st.sampled_from("ab")), min_size=1, max_size=6),
     is_counted=st.booleans(),
+    has_timers=st.booleans(),
     blocked=st.dictionaries(st.integers(0, 3), st.integers(0, 30), max_size=2),
 )
-@example([3600.0], [(each, "a") for each in TALKS], True, {})
-@example([3600.0], [(each, "a") for each in TALKS], False, {})
+@example([3600.0], [(each, "a") for each in TALKS], True, True, {})
+@example([3600.0], [(each, "a") for each in TALKS], False, False, {})
+@example([TURN_SECONDS / 32], [(Asking, "b"), *[(each, "a") for each in TALKS * 4]], False, True, {})
 @settings(max_examples=examples(30))
 def test_every_byte_arrives_whatever_the_clock_does(
-    steps: list[float], talks: list[tuple[type[Talk], str]], is_counted: bool, blocked: dict[int, int]
+    steps: list[float],
+    talks: list[tuple[type[Talk], str]],
+    is_counted: bool,
+    has_timers: bool,
+    blocked: dict[int, int],
 ) -> None:
     with ExitStack() as held:
-        loop = SharedLoop(JumpingClock(steps), held, is_counted=is_counted)
+        loop = SharedLoop(JumpingClock(steps), held, is_counted=is_counted, has_timers=has_timers)
         made = [kind(SharedLab(loop, sandbox, protocol=kind.protocol)) for kind, sandbox in talks]
         play(made, loop, blocked)
         for talk in made:
