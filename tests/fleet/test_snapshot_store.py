@@ -50,6 +50,10 @@ def no_image(image: str) -> None:
     pytest.fail(f"{image} is no image")
 
 
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> SnapshotStore:
     return SnapshotStore(tmp_path, SnapshotLimits(max_bytes=1000, max_count=3))
@@ -327,3 +331,17 @@ def test_a_snapshot_that_is_deleted_is_read_to_its_end(store: SnapshotStore) -> 
     with store.read("first") as (_, archive):
         store.delete("first", no_image)
         assert archive.read() == b"data"
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.binary(max_size=300) | st.recursive(st.none() | st.text() | st.integers(), st.lists).map(_json))
+def test_whatever_a_manifest_holds_it_is_a_snapshot_or_damaged(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    folder = tmp_path_factory.mktemp("state")
+    store = SnapshotStore(folder)
+    written(store, "first")
+    (folder / "snapshots/first/manifest.json").write_bytes(data)
+    with pytest.raises(SnapshotDamagedError):
+        store.find("first")
+    assert store.all() == ()
