@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker import labels
+from egress.runtime.docker import door_container, labels
 from egress.runtime.docker.engine import DockerEngine, Json
 from egress.runtime.docker.network_cell import NetworkCellPool
 from egress.runtime.errors import DoorError, EngineError, SandboxError
@@ -37,6 +37,21 @@ def test_a_cell_is_a_network_with_a_door_that_has_opened(engine: DockerEngine, h
         assert things(engine, home) == []
         cells.close()
     assert list(home.iterdir()) == []
+
+
+def test_a_door_is_made_of_its_image_though_that_has_lost_its_name(engine: DockerEngine, home: Path) -> None:
+    """Installations side by side remove each other's names, once an image has many."""
+    with OwnerLock(home) as lease:
+        cells = NetworkCellPool(engine, home, str(lease.path))
+        for each in engine.images(f"{labels.IMAGE_LABEL}={door_container.REPOSITORY}"):
+            for name in each.names:
+                if ":stat-" in name:
+                    engine.untag_image(name)
+        cell = cells.take()
+        cell.open()
+        cell.close()
+        cells.close()
+        assert things(engine, home) == []
 
 
 def test_a_network_can_be_ended_before_the_rest(engine: DockerEngine, home: Path) -> None:

@@ -28,13 +28,15 @@ _IMAGE_LOCK: Final = threading.Lock()
 
 
 def image(engine: DockerEngine) -> str:
-    """The name of the door's image, made if it is missing.
+    """The id of the door's image, made if it is missing.
 
     Another version of the program makes another image.
     """
     seen = image_cache.fingerprint((PROGRAM_FILE, *local_image.modules()))
     with _IMAGE_LOCK:
-        return image_cache.find_or_make(engine, REPOSITORY, seen, lambda: _make_image(engine))
+        name = image_cache.find_or_make(engine, REPOSITORY, seen, lambda: _make_image(engine))
+        # Another installation may remove the name before a door is made.
+        return engine.image_id(name)
 
 
 def _make_image(engine: DockerEngine) -> str:
