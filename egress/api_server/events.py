@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Final
 
 from starlette.requests import Request
@@ -26,7 +27,9 @@ async def follow_events(call: ApiCall, _: Request) -> Response:
     subscription = call.fleet.subscribe()
 
     def tell(found: Event | None) -> None:
-        loop.call_soon_threadsafe(queue.put_nowait, found)
+        # A loop that has ended has no client any more.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(queue.put_nowait, found)
 
     def read() -> None:
         for each in subscription:

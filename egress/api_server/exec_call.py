@@ -26,6 +26,8 @@ from egress.sandbox import options
 EVENT_STREAM: Final = "text/event-stream"
 _DEFAULT_OUTPUT_BYTES: Final = 4 * MIB
 _MAX_OUTPUT_BYTES: Final = 32 * MIB
+_ENDING: Final[set[asyncio.Future[None]]] = set()
+"""Commands whose clients have left; the loop itself keeps no task alive."""
 
 
 async def serve_exec(call: ApiCall, request: Request) -> Response:
@@ -131,18 +133,25 @@ class _EventStream:
     async def lines(self) -> AsyncIterator[bytes]:
         """The events as they come. The command ends when nobody reads them."""
         waiting = asyncio.ensure_future(self._wait())
+        is_over = False
         try:
             while (event := await self._queue.get()) is not None:
                 yield event
+            is_over = True
         finally:
             self._is_gone = True
-            # A thread that waits for room gets it, and then learns that nobody reads.
-            if not self._queue.empty():
-                self._queue.get_nowait()
-            is_over = waiting.done()
-            waiting.cancel()
             if not is_over:
-                await asyncio.shield(asyncio.ensure_future(self._call.context.in_thread(self._process.kill)))
+                # In a task of its own: the one that sends the events is being cancelled.
+                ending = asyncio.ensure_future(self._abandon(waiting))
+                _ENDING.add(ending)
+                ending.add_done_callback(_ENDING.discard)
+
+    async def _abandon(self, waiting: asyncio.Future[None]) -> None:
+        """End the command, and take what its threads still have to say, so that none waits for ever."""
+        killing = asyncio.ensure_future(self._call.context.in_thread(self._process.kill))
+        while await self._queue.get() is not None:
+            pass
+        await asyncio.gather(killing, waiting, return_exceptions=True)
 
     async def _wait(self) -> None:
         try:

@@ -99,6 +99,8 @@ def server_config(app: ASGIApp, connection: type[H11Protocol]) -> uvicorn.Config
         h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
         ws_max_size=MAX_MESSAGE_BYTES,
         ws_per_message_deflate=False,
+        # A client that is slow to read, and so to answer, must not lose its command for it.
+        ws_ping_interval=None,
     )
 
 

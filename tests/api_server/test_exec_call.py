@@ -85,3 +85,24 @@ def started(lab: ApiLab) -> list:  # type: ignore[type-arg]
             running = list(lab.estate.fleet._members["one"].running)
         if running:
             return running
+
+
+def test_no_thread_waits_for_a_client_that_left_in_the_middle_of_both_outputs() -> None:
+    with api_lab(both=both) as lab:
+        lab.running()
+        connection = RawConnection(str(lab.server.path))
+        connection.request("POST", EXEC, json.dumps({"argv": ["both"]}), {"accept": "text/event-stream"})
+        response = connection.getresponse()
+        assert response.readline()
+        (process,) = started(lab)
+        response.close()
+        connection.close()
+        assert process.wait(30) is not None
+
+
+def both(call: ProgramCall) -> None:
+    """Fill both outputs until the end."""
+    while True:
+        call.write(b"x" * 100_000)
+        call.complain(b"y" * 100_000)
+        call.sleep(0)
