@@ -32,7 +32,7 @@ from egress.addons.http_layers import (
 )
 from egress.addons.tls_layers import ConnectionLost
 from egress.addons.withheld_options import NO_OPTIONS
-from egress.proxy.lanes.dial import ConnectedSocket, Dialer
+from egress.proxy.lanes.dial import ConnectedSocket, Dialer, DialError
 from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
 from egress.proxy.lanes.intercept_lane import InterceptLane
 from egress.proxy.lanes.relay_services import RelayServices
@@ -883,6 +883,26 @@ async def test_a_dial_that_failed_is_answered_once_and_forgotten(
         found.close("proxy.stopping")
 
     await in_handshake(scene, step)
+
+
+async def test_an_address_that_was_refused_is_known_while_its_failure_is_told(scene: Scene) -> None:
+    addresses: list[str] = []
+
+    async def refused(*_: object) -> NoReturn:
+        raise DialError("address.refused", "of no network that is open", address="10.9.8.7")
+
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        layer, server = Noted(found), Server(address=(NAME, scene.good))
+        layer.then = lambda: addresses.extend(route.address for route in found._routes.values())
+        scene.patch.setattr(InterceptLane, "dial", refused)
+        await found._open(commands.OpenConnection(server))
+        assert [each.reply for each in layer.seen if isinstance(each, events.OpenConnectionCompleted)] == [
+            "address.refused"
+        ]
+        found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
+    assert addresses == ["10.9.8.7"]
 
 
 # Secrets -------------------------------------------------------------------------------------------
