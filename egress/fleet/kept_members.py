@@ -113,8 +113,8 @@ class KeptMembers:
         age = max(0.0, self._now() - note.made)
         # Nobody could use it in the meantime, so it was not idle.
         member = FleetMember(note.spec, note.terms, made=clock - age, used=clock)
-        # It slept, or was stopped by an end that it could not help: either way its next use starts it.
-        if not found.bar and self._runtime.info(found.name).state == "stopped":
+        # It slept, its machine ended, or its owner did before it was started: its next use starts it.
+        if not found.bar and self._runtime.info(found.name).state in ("stopped", "created"):
             member.sleep, member.has_slept = "asleep", True
         return member
 

@@ -109,19 +109,22 @@ def test_a_member_comes_back_with_its_settings_and_the_rest_of_its_time(machine:
 
 
 @pytest.mark.parametrize("bar", ["", "killed"])
-def test_one_that_is_stopped_is_started_by_its_next_use_unless_it_has_no_access(
+def test_one_that_does_not_run_is_started_by_its_next_use_unless_it_has_no_access(
     machine: Machine, bar: Bar
 ) -> None:
-    """It slept, or its machine was started anew."""
+    """It slept, its machine was started anew, or its owner ended before it was started."""
     fleet = machine.fleet()
-    fleet.create(SPEC)
-    fleet.start("one")
-    machine.runtime.stop("one")
-    machine.runtime.bars["one"] = bar
+    for name in ("slept", "fresh"):
+        fleet.create(Spec(name=name, image="any"))
+        machine.runtime.bars[name] = bar
+    fleet.start("slept")
+    machine.runtime.stop("slept")
     fleet = machine.fleet()
-    assert fleet.info("one").state == ("stopped" if bar else "asleep")
-    fleet.wake("one")
-    assert fleet.info("one").state == ("stopped" if bar else "running")
+    states = {"slept": "stopped" if bar else "asleep", "fresh": "created"}
+    assert {info.name: info.state for info in fleet.list()} == states
+    for name, state in states.items():
+        fleet.wake(name)
+        assert fleet.info(name).state == (state if bar else "running")
 
 
 def test_a_clock_that_went_back_gives_no_time(machine: Machine) -> None:
