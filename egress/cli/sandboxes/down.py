@@ -16,7 +16,6 @@ import click
 from egress import environment
 from egress.cli import folder_options, progress, render
 from egress.cli.sandboxes import fleet_session
-from egress.cli.sandboxes.up import LEAVE_SIGNAL
 from egress.errors import UnreadableError, UsageError
 from egress.fleet.folders import SOCKET_NAME
 from egress.fleet.remote import connect_if_served
@@ -77,7 +76,7 @@ def _leave(process: int | None, kind: str) -> None:
         )
     if process is None:
         raise UnreadableError("the process of `egress up` is out of reach from here", "send it SIGUSR1")
-    signal.pidfd_send_signal(process, LEAVE_SIGNAL)
+    signal.pidfd_send_signal(process, fleet_session.LEAVE_SIGNAL)
 
 
 def _wait_until_stopped(process: int | None, path: Path) -> None:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 type Handler = Callable[[int, FrameType | None], None]
 
+LEAVE_SIGNAL: Final = signal.SIGUSR1
+"""Ends `egress up` without its sandboxes."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 _OURS: Final = ("egress-sandbox", "egress-sandbox:latest")
 """Names of the image that Egress can build itself."""

@@ -38,8 +38,6 @@ from egress.fleet.runtime_choice import (
 from egress.policy.state_dir import make_state_dir
 from egress.runtime.spec import MAX_READY
 
-LEAVE_SIGNAL: Final = signal.SIGUSR1
-"""Ends `egress up` without its sandboxes."""
 _LOG: Final = "up.log"
 _START_TIMEOUT: Final = 120.0
 _POLL_INTERVAL: Final = 0.1
@@ -95,7 +93,7 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int) -> 
     ended, removes = threading.Event(), threading.Event()
 
     def end(number: int, _frame: FrameType | None) -> None:
-        if number != LEAVE_SIGNAL:
+        if number != fleet_session.LEAVE_SIGNAL:
             removes.set()
         ended.set()
 
@@ -108,7 +106,7 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int) -> 
         removes.set()
         ended.set()
 
-    with fleet_session.on_signal(end, signal.SIGINT, LEAVE_SIGNAL), ExitStack() as parts:
+    with fleet_session.on_signal(end, signal.SIGINT, fleet_session.LEAVE_SIGNAL), ExitStack() as parts:
         with fleet_session.translate_errors(image):
             fleet = parts.enter_context(
                 open_embedded(
@@ -203,7 +201,7 @@ def _awaited(process: subprocess.Popen[bytes], socket: Path, log: Path) -> tuple
             raise _failure(log, process.returncode)
         time.sleep(_POLL_INTERVAL)
     # Not terminated: sandboxes of the last run may have come back already, and must not be removed.
-    process.send_signal(LEAVE_SIGNAL)
+    process.send_signal(fleet_session.LEAVE_SIGNAL)
     raise FleetUnavailableError("`egress up` did not start in time", f"check {log}")
 
 
