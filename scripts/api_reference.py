@@ -19,6 +19,9 @@ command line, the Python handle and every other client use the same calls.
 curl --unix-socket "$XDG_RUNTIME_DIR/egress/sandboxes.sock" http://egress/v1/about
 ```
 
+`egress up --api-listen` serves it [over TCP too](../guides/run.md#the-api-for-other-machines): every request
+there shows a token, the calls marked "only at the unix socket" are not there, and a sandbox gets no mounts.
+
 Bodies are JSON, and a request with a field or a parameter that the schema does not have is refused. An answer
 may get further fields in a later version. `GET /v1/openapi.json` returns the whole schema as OpenAPI 3.1.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,7 @@ _MAX_CONNECTIONS: Final = 4096
 _KEEP_ALIVE_SECONDS: Final = 60
 _MAX_HEAD_BYTES: Final = 64 * 1024
 _CLOSING_ROUNDS: Final = 20
+_HANDSHAKE_SECONDS: Final = 10.0
 
 
 def _ignore_end() -> None:
@@ -121,10 +123,13 @@ class OwnerConnection(H11Protocol):
 class ServingThread(uvicorn.Server):
     """A server in a thread, which ends at once when it is closed."""
 
-    def __init__(self, config: uvicorn.Config, listener: socket.socket) -> None:
+    def __init__(
+        self, config: uvicorn.Config, listener: socket.socket, tls: ssl.SSLContext | None = None
+    ) -> None:
         """Serve; returns when requests are accepted."""
         super().__init__(config)
         self._listener = listener
+        self._tls = tls
         self._began = threading.Event()
         self._stopping: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -145,6 +150,27 @@ class ServingThread(uvicorn.Server):
             self.run(sockets=[self._listener])
         finally:
             self._began.set()
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        def connection() -> asyncio.Protocol:
+            return self.config.http_protocol_class(  # type: ignore[call-arg]
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+
+        # Not that of the library: it gives a peer a minute for its handshake.
+        timeout = _HANDSHAKE_SECONDS if self._tls is not None else None
+        loop = asyncio.get_running_loop()
+        self.servers = [
+            await loop.create_server(
+                connection,
+                sock=self._listener,
+                ssl=self._tls,
+                ssl_handshake_timeout=timeout,
+                backlog=_BACKLOG,
+            )
+        ]
+        self.started = True
 
     @override
     async def main_loop(self) -> None:

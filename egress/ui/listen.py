@@ -5,18 +5,16 @@ Requests are never logged, because an address can contain the login token.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import stat
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from egress.errors import UnreadableError
+from egress.timed_connection import TimedConnection
 from egress.unix.stream_socket import connect, listen
 
 MAX_CONNECTIONS = 64
@@ -68,7 +66,7 @@ def config(app: ASGIApp, timeout: int = IDLE_TIMEOUT) -> uvicorn.Config:
     # Proxy headers stay off: any local program could claim another client address or scheme.
     return uvicorn.Config(
         app,
-        http=PageConnection,
+        http=TimedConnection,
         ws="none",
         loop="asyncio",
         access_log=False,
@@ -92,65 +90,3 @@ def serve(app: ASGIApp, sock: socket.socket) -> None:
 def _reason(error: Exception) -> str:
     text = error.strerror if isinstance(error, OSError) else str(error)
     return (text or type(error).__name__).lower()
-
-
-class PageConnection(H11Protocol):
-    """A connection with an idle timeout, so that silent connections cannot lock out the reviewer.
-
-    Any local program may connect, and the number of connections is limited. A connection without a whole
-    request in time is closed. At the limit the oldest idle connection is closed, first of all one that never
-    sent a request. The timer of uvicorn is not enough: it runs only after a response, and any byte stops it.
-    """
-
-    begun = 0.0
-    _timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.begun = self.loop.time()
-        self._make_room()
-        self._start_timer()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if not self.is_idle:
-            self._stop_timer()
-        elif self._timer is None:
-            self._start_timer()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer()
-        super().connection_lost(exc)
-
-    @property
-    def is_idle(self) -> bool:
-        """True without a whole request to answer. A partial request does not count."""
-        # uvicorn declares `cycle` as always set, but it is None before the first request.
-        return self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr]
-
-    @property
-    def is_gone(self) -> bool:
-        """True if the connection is closed and has no bytes left to send."""
-        return self.transport.is_closing() and not self.transport.get_write_buffer_size()
-
-    def _make_room(self) -> None:
-        # Closed connections no longer count, even before the event loop reports them as lost.
-        self.connections.difference_update([each for each in self._others() if each.is_gone])
-        if self.limit_concurrency is None or len(self.connections) < self.limit_concurrency:
-            return
-        idle = [each for each in self._others() if each.is_idle or each.flow.write_paused]
-        if idle:
-            oldest = min(idle, key=lambda each: (each.cycle is not None, each.begun))
-            oldest.transport.abort()
-            self.connections.discard(oldest)
-
-    def _others(self) -> Iterator[PageConnection]:
-        return (each for each in self.connections if isinstance(each, PageConnection) and each is not self)
-
-    def _start_timer(self) -> None:
-        self._timer = self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None

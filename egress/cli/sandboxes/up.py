@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -17,10 +17,12 @@ from typing import Final
 import click
 
 from egress import environment
+from egress.api_server.api_port import ApiPort, ApiPortSettings
 from egress.api_server.server import ApiServer
 from egress.cli import folder_options, progress, render
 from egress.cli.render import BOLD, GOOD
-from egress.cli.sandboxes import fleet_options, fleet_session
+from egress.cli.sandboxes import api_options, fleet_options, fleet_session
+from egress.cli.sandboxes.api_options import ApiOptions
 from egress.cli.sandboxes.create import default_spec
 from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.fleet import FleetInfo, SandboxFleet
@@ -46,6 +48,7 @@ _MAX_SHOWN_CHARS: Final = 4000
 
 @click.command()
 @fleet_options.add_options
+@api_options.add_options
 @click.option("--image", help="Image of sandboxes that name none. [a small one]")
 @click.option(
     "--ready",
@@ -57,6 +60,7 @@ _MAX_SHOWN_CHARS: Final = 4000
 @click.option("--foreground", is_flag=True, help="Stay in the foreground until Ctrl-C.")
 def up(
     source: FleetOptions,
+    api: ApiOptions,
     image: str | None,
     ready: int,
     foreground: bool,
@@ -71,7 +75,10 @@ def up(
       egress up
       egress up --rules hosts.yaml --runtime docker
       egress up --image my-agents --ready 2
+      egress up --api-listen 127.0.0.1:8700
     """
+    state = environment.state_dir(folder_options.with_state_dir(source.state_dir))
+    port = api.settings(state)
     folder = fleet_session.served_folder(source)
     there = connect_if_served(folder / SOCKET_NAME)
     if there is not None:
@@ -81,14 +88,16 @@ def up(
             "use it, or stop it with `egress down`",
         )
     if foreground:
-        return _stay(source, image, folder, ready)
-    return _leave(source, image, folder, ready)
+        return _stay(source, image, folder, ready, port)
+    return _leave(source, image, folder, ready, state, api, port)
 
 
 # In this process ----------------------------------------------------------------------------------
 
 
-def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int) -> int:
+def _stay(
+    source: FleetOptions, image: str | None, folder: Path, ready: int, port: ApiPortSettings | None
+) -> int:
     environ = placed_environment(source.state_dir, source.audit_dir)
     ended, removes = threading.Event(), threading.Event()
 
@@ -107,6 +116,8 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int) -> 
         ended.set()
 
     with fleet_session.on_signal(end, signal.SIGINT, fleet_session.LEAVE_SIGNAL), ExitStack() as parts:
+        # Before the fleet: an address that is taken is told before anything starts.
+        opened = None if port is None else parts.enter_context(closing(_open_port(port)))
         with fleet_session.translate_errors(image):
             fleet = parts.enter_context(
                 open_embedded(
@@ -131,25 +142,37 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int) -> 
                 # Told to clients, which would ask the engine for it.
                 fleet.about = replace(fleet.about, image=usual.image)
                 fleet.prepare(usual, ready)
-            _announce(fleet.about, returned)
+            if opened is not None:
+                opened.serve(fleet)
+            _announce(fleet.about, returned, port)
             ended.wait()
         finally:
+            if opened is not None:
+                opened.close()
             service.close()
     render.line("egress: all sandboxes are removed" if removes.is_set() else "egress: left the sandboxes")
     return 0
+
+
+def _open_port(port: ApiPortSettings) -> ApiPort:
+    if not port.is_token_named:
+        make_state_dir(port.token_file.parent)
+    return ApiPort(port)
 
 
 def _names(fleet: SandboxFleet) -> list[str]:
     return [info.name for info in fleet.list()]
 
 
-def _announce(about: FleetInfo, returned: list[str]) -> None:
+def _announce(about: FleetInfo, returned: list[str], port: ApiPortSettings | None) -> None:
     render.line(("egress is up: ", GOOD), about.line)
     if returned:
         render.line(f"  back: {', '.join(returned)}")
     render.line(f"  rules: {fleet_session.rule_files(about)}")
     if about.kind == "namespace":
         render.line("  its sandboxes end with it, however it ends; containers are kept")
+    if port is not None:
+        render.line(f"  API: {port.url}, with the token in {port.token_file}", whole=True)
     render.line("  run something in a sandbox:")
     render.line("    ", ("egress run -- env", BOLD), whole=True)
     render.line("  list sandboxes, and stop everything:")
@@ -161,13 +184,20 @@ def _announce(about: FleetInfo, returned: list[str]) -> None:
 # In a background process --------------------------------------------------------------------------
 
 
-def _leave(source: FleetOptions, image: str | None, folder: Path, ready: int) -> int:
-    state = environment.state_dir(folder_options.with_state_dir(source.state_dir))
+def _leave(
+    source: FleetOptions,
+    image: str | None,
+    folder: Path,
+    ready: int,
+    state: Path,
+    api: ApiOptions,
+    port: ApiPortSettings | None,
+) -> int:
     make_state_dir(state)
     log = state / _LOG
     # -P: import no module from the working directory.
     command = [sys.executable, "-P", "-m", "egress", "up", "--foreground"]
-    command += [f"--runtime-dir={folder.absolute()}", f"--ready={ready}", *source.words]
+    command += [f"--runtime-dir={folder.absolute()}", f"--ready={ready}", *source.words, *api.words]
     command += [f"--image={image}"] if image else []
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     # Closed to others and never through a link: the log names hosts, files and sandboxes.
@@ -179,7 +209,7 @@ def _leave(source: FleetOptions, image: str | None, folder: Path, ready: int) ->
     # Findings in rules are printed after the last line of the progress, right above the error.
     with fleet_session.translate_errors(), progress.step("starting the proxy and its sandboxes"):
         about, returned = _awaited(process, folder / SOCKET_NAME, log)
-    _announce(about, returned)
+    _announce(about, returned, port)
     return 0
 
 

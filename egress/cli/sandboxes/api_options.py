@@ -1,0 +1,130 @@
+"""Options of `egress up` for the API over TCP."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from egress.cli.folder_options import FILE
+from egress.errors import UsageError
+
+if TYPE_CHECKING:
+    from egress.api_server.api_port import ApiPortSettings
+
+type Command = Callable[..., int]
+
+TOKEN_FILE: Final = "api.token"
+"""In the state folder."""
+_ADDRESS_FORM: Final = re.compile(
+    r"(?:\[(?P<long>[^\[\]]+)\]|(?P<short>[0-9.]+)):(?P<port>[0-9]{1,5})", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiOptions:
+    """The options as typed."""
+
+    api_listen: str | None = None
+    api_token_file: Path | None = None
+    api_name: tuple[str, ...] = ()
+    api_tls_cert: Path | None = None
+    api_tls_key: Path | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All of these options, for another process with this working folder."""
+        return tuple(self._words())
+
+    def settings(self, state: Path) -> ApiPortSettings | None:
+        """Return the settings of the port, None if none is wanted. Raises `UsageError`."""
+        # Loaded here, since the completion of a shell reads options alone.
+        from egress.api_server.api_port import ApiPortSettings
+        from egress.proxy.setting_values import ListenAddress
+
+        if self.api_listen is None:
+            for flag in self._words():
+                raise UsageError(
+                    f"{flag.partition('=')[0]} has no effect without --api-listen", "name an address there"
+                )
+            return None
+        found = ApiPortSettings(
+            at=ListenAddress(*_read_address(self.api_listen)),
+            token_file=self.api_token_file or state / TOKEN_FILE,
+            is_token_named=self.api_token_file is not None,
+            names=self.api_name,
+            certificate=self.api_tls_cert,
+            key=self.api_tls_key,
+        )
+        found.check()
+        return found
+
+    def _words(self) -> Iterator[str]:
+        for flag, value in (
+            ("--api-listen", self.api_listen),
+            ("--api-token-file", self.api_token_file),
+            ("--api-tls-cert", self.api_tls_cert),
+            ("--api-tls-key", self.api_tls_key),
+        ):
+            if value:
+                yield f"{flag}={value}"
+        yield from (f"--api-name={name}" for name in self.api_name)
+
+
+def add_options(command: Command) -> Command:
+    """Add the options; the command gets them as `api`."""
+
+    @functools.wraps(command)
+    def opened(*words: object, **given: object) -> int:
+        own = {name: given.pop(name) for name in ApiOptions.__dataclass_fields__}
+        return command(*words, api=ApiOptions(**own), **given)  # type: ignore[arg-type]
+
+    for option in reversed(_OPTIONS):
+        opened = option(opened)
+    return opened
+
+
+def _read_address(text: str) -> tuple[str, int]:
+    found = _ADDRESS_FORM.fullmatch(text)
+    try:
+        address = ip_address(found["long"] or found["short"]) if found else None
+    except ValueError:
+        address = None
+    # Names are left out on purpose: whatever they resolve to could be open to everybody. Port 0 would be
+    # another one after each start, and unknown to clients.
+    if found is None or address is None or not 0 < int(found["port"]) <= 65535:
+        raise UsageError(
+            "--api-listen needs an address and a port", "write it like 127.0.0.1:8700 or [::1]:8700"
+        )
+    return str(address), int(found["port"])
+
+
+_OPTIONS: Final = (
+    click.option(
+        "--api-listen",
+        metavar="ADDRESS:PORT",
+        help="Serve the API there too, for programs that show the token. [only the unix socket]",
+    ),
+    click.option(
+        "--api-token-file",
+        type=FILE,
+        metavar="FILE",
+        help=f"Token of the API there. [{TOKEN_FILE} in the state folder, created if missing]",
+    ),
+    click.option(
+        "--api-name", multiple=True, metavar="HOST", help="Name of this machine in requests. [the address]"
+    ),
+    click.option(
+        "--api-tls-cert",
+        type=FILE,
+        metavar="FILE",
+        help="Certificate chain of the API there, in PEM; required beyond loopback.",
+    ),
+    click.option("--api-tls-key", type=FILE, metavar="FILE", help="Key of that certificate, in PEM."),
+)

@@ -1,0 +1,108 @@
+"""`egress up --api-listen` for real: who reaches the API, and what is printed of its token."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Outcome, egress, put
+from tests.runtime.namespace.conftest import namespaces, refusal
+
+__all__ = ["namespaces", "refusal"]
+
+TIMEOUT = 300
+pytestmark = pytest.mark.timeout(2 * TIMEOUT)
+_RULES = "version: 1\nhosts: {api.example.com: {allow: all}}\n"
+
+_KNOCK = """
+set -f
+for way in "--noproxy *" "--proxy $http_proxy --noproxy none"; do
+  for host in 127.0.0.1 localhost; do
+    curl -s -m 20 $way -o /dev/null -w "%{http_code} " -H "Authorization: Bearer $TOKEN" "http://$host:$PORT/v1/about"
+  done
+done
+true
+"""
+
+
+@dataclass(frozen=True)
+class ApiPlace:
+    """A folder in which `egress up` serves its API."""
+
+    folder: Path
+
+    def egress(self, *words: str) -> Outcome:
+        env = {
+            "EGRESS_RUNTIME_DIR": str(self.folder / "run"),
+            "EGRESS_STATE_DIR": str(self.folder / "state"),
+        }
+        return egress(*words, cwd=self.folder, env=env, timeout=TIMEOUT)
+
+
+@pytest.fixture
+def place(namespaces: None) -> Iterator[ApiPlace]:
+    with tempfile.TemporaryDirectory(prefix="egress-") as name:
+        found = ApiPlace(Path(name))
+        put(found.folder / "hosts.yaml", _RULES)
+        yield found
+        found.egress("down")
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return int(sock.getsockname()[1])
+
+
+def test_a_program_with_the_token_reaches_it_and_a_sandbox_does_not(place: ApiPlace) -> None:
+    port = _free_port()
+    up = place.egress(
+        *("up", "--rules", "hosts.yaml", "--runtime", "namespace", "--api-listen", f"127.0.0.1:{port}")
+    )
+    assert up.status == 0, up
+    file = place.folder / "state" / "api.token"
+    assert f"API: http://127.0.0.1:{port}, with the token in {file}\n" in up.out
+    token = file.read_text().strip()
+    log = (file.parent / "up.log").read_text()
+    assert token not in up.said + log
+
+    words = {"TOKEN": token, "PORT": str(port), "http_proxy": "", "PATH": "/usr/bin:/bin"}
+    outside = subprocess.run(
+        ["sh", "-c", _KNOCK], env=words, capture_output=True, text=True, check=True, timeout=TIMEOUT
+    )
+    # The last two ways go by a proxy, and there is none here.
+    assert outside.stdout.split()[:2] == ["200", "200"]
+    inside = place.egress(
+        *("run", "-q", "--env", f"TOKEN={token}", "--env", f"PORT={port}", "--", "sh", "-c", _KNOCK)
+    )
+    codes = inside.out.split()
+    assert codes[:2] == ["000", "000"], inside
+    # The proxy was asked and has refused.
+    assert len(codes) == 4
+    assert all(re.fullmatch("4[0-9][0-9]", code) for code in codes[2:]), inside
+
+    assert place.egress("down").status == 0
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), 30)
+
+
+def test_a_port_that_is_taken_is_told_and_nothing_starts(place: ApiPlace) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = f"127.0.0.1:{taken.getsockname()[1]}"
+        up = place.egress("up", "--rules", "hosts.yaml", "--runtime", "namespace", "--api-listen", at)
+    assert up.status == 3
+    assert f"error: the API cannot be served on {at}: " in up.err
+    assert place.egress("ps").status == 3
+
+
+def test_beyond_loopback_nothing_starts_without_tls(place: ApiPlace) -> None:
+    up = place.egress("up", "--rules", "hosts.yaml", "--api-listen", "192.0.2.1:8700")
+    assert up.status == 2
+    assert "error: the API at 192.0.2.1:8700 needs TLS" in up.err
+    assert not (place.folder / "state").exists()
