@@ -38,6 +38,7 @@ from egress.fleet.protocol import (
 from egress.fleet.sleeping import SandboxSleep, refuse_asleep, slept_port_error, visible_info
 from egress.fleet.snapshot_store import SnapshotStore
 from egress.fleet.snapshots import FleetSnapshots
+from egress.fleet.tending import cause_and_hint, tend
 from egress.logger import EventLogger
 from egress.runtime.errors import (
     PortClosedError,
@@ -336,11 +337,8 @@ class Fleet:
 
     def _run_ticks(self, tick: float | None) -> None:
         while not self._closing.wait(tick):
-            self.remove_expired()
             # Recorded before the stop: an offender that is being stopped must not come back running.
-            self._kept.record_bars()
-            self.stop_offenders()
-            self.sleep_idle()
+            tend((self.remove_expired, self._kept.record_bars, self.stop_offenders, self.sleep_idle))
 
     def sleep_idle(self) -> tuple[str, ...]:
         """Put sandboxes to sleep that are idle and shall sleep, and return their names."""
@@ -373,12 +371,13 @@ class Fleet:
                             # One that slept is stopped from here on: no use wakes it.
                             member.sleep = "awake"
                     _log.warning("sandbox.stopped", sandbox=name, reason="it sent a canary")
-        except EgressError as error:
+        except Exception as error:  # noqa: BLE001 - the other offenders are stopped in any case
             # Forgotten again, so that the next tick retries.
             with self._changed:
                 self._stopped_offenders.discard(name)
             if not isinstance(error, SandboxNotFoundError):
-                _log.warning("sandbox.not_stopped", sandbox=name, cause=error.message, hint=error.hint)
+                cause, hint = cause_and_hint(error)
+                _log.warning("sandbox.not_stopped", sandbox=name, cause=cause, hint=hint)
 
     def _expired(self) -> tuple[str, ...]:
         now = self._clock()
@@ -397,18 +396,20 @@ class Fleet:
         try:
             with self._exclusive(name):
                 self._remove_member(name)
-        except EgressError as error:
+        except Exception as error:  # noqa: BLE001 - the others are removed in any case
             # The member keeps `is_leaving`, so the next tick retries.
-            _log.warning("sandbox.not_removed", sandbox=name, cause=error.message, hint=error.hint)
+            cause, hint = cause_and_hint(error)
+            _log.warning("sandbox.not_removed", sandbox=name, cause=cause, hint=hint)
             return False
         return True
 
     def _remove_discarded(self, name: str) -> None:
         try:
             self._remove_member(name)
-        except EgressError as error:
+        except Exception as error:  # noqa: BLE001 - the others are removed in any case
             # The member keeps `is_leaving`, so the next tick retries.
-            _log.warning("sandbox.not_removed", sandbox=name, cause=error.message, hint=error.hint)
+            cause, hint = cause_and_hint(error)
+            _log.warning("sandbox.not_removed", sandbox=name, cause=cause, hint=hint)
         finally:
             with self._changed:
                 self._busy.discard(name)
