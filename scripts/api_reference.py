@@ -34,7 +34,8 @@ STREAM = """\
 `GET /v1/sandboxes/{name}/exec` as a WebSocket runs one command. The first message of the client is `start`.
 Text messages are JSON with a `type`; binary messages carry a channel in their first byte: 0 for input, 1
 for standard output, 2 for standard error. Each message of input is answered with `taken` once the command
-has it: a client that waits for that can end the command at any moment. The command ends with the
+has it: a client that waits for that can end the command at any moment. More than 16 messages that wait
+for the command are a problem, and end it. The command ends with the
 connection, unless it is `detached`.
 """
 

@@ -22,7 +22,7 @@ async def put_archive(call: ApiCall, request: Request) -> Response:
     """Unpack the archive that arrives."""
     query: PathQuery = call.query
     archive = RequestBodyFile(request)
-    await call.context.in_thread(call.fleet.put, call.name, query.path, cast("BinaryIO", archive))
+    await call.context.waiting(call.fleet.put, call.name, query.path, cast("BinaryIO", archive))
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -39,7 +39,7 @@ async def get_archive(call: ApiCall, _: Request) -> Response:
 
     async def pieces() -> AsyncIterator[bytes]:
         try:
-            while piece := await call.context.in_thread(archive.read, _PIECE_BYTES):
+            while piece := await call.context.waiting(archive.read, _PIECE_BYTES):
                 yield piece
         finally:
             await asyncio.shield(asyncio.ensure_future(call.context.in_thread(parts.close)))

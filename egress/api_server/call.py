@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -27,7 +27,11 @@ from egress.runtime.errors import SpecError
 _log = EventLogger(__name__)
 
 MAX_THREADS: Final = 1024
-"""Calls that block at a time; further ones wait."""
+"""Calls that block at a time, and commands and streams that are waited for; further ones wait."""
+
+
+def _limiter() -> CapacityLimiter:
+    return CapacityLimiter(MAX_THREADS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +40,21 @@ class ApiContext:
 
     fleet: Fleet
     on_shutdown: Callable[[], object]
-    limiter: CapacityLimiter
     is_owner_only: bool
     """Whether the server is at the unix socket of the owner, who may do everything."""
+    calls: CapacityLimiter = field(default_factory=_limiter)
+    waits: CapacityLimiter = field(default_factory=_limiter)
 
     async def in_thread[T](self, function: Callable[..., T], *values: object) -> T:
         """Run a function that blocks. A caller that leaves does not stop it."""
-        return await to_thread.run_sync(function, *values, limiter=self.limiter, abandon_on_cancel=True)
+        return await to_thread.run_sync(function, *values, limiter=self.calls, abandon_on_cancel=True)
+
+    async def waiting[T](self, function: Callable[..., T], *values: object) -> T:
+        """Run a function that may block for as long as a sandbox or a client likes.
+
+        However many of them there are, a call that ends a command or a sandbox still finds a thread.
+        """
+        return await to_thread.run_sync(function, *values, limiter=self.waits, abandon_on_cancel=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from egress.api_server.call import ApiCall
 from egress.api_server.exec_call import EVENT_STREAM, event
 from egress.runtime.spec import Event
 
+MAX_WAITING_EVENTS: Final = 10_000
+"""Events that wait for a client; one that is further behind is dropped."""
 _PULSE_INTERVAL: Final = 15.0
 """Seconds between two lines that show a client that the connection lives."""
 
@@ -26,10 +28,17 @@ async def follow_events(call: ApiCall, _: Request) -> Response:
     queue: asyncio.Queue[Event | None] = asyncio.Queue()
     subscription = call.fleet.subscribe()
 
+    def add(found: Event | None) -> None:
+        # A client that does not read is told the end in place of what it missed.
+        if found is not None and queue.qsize() >= MAX_WAITING_EVENTS:
+            subscription.close()
+        else:
+            queue.put_nowait(found)
+
     def tell(found: Event | None) -> None:
         # A loop that has ended has no client any more.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(queue.put_nowait, found)
+            loop.call_soon_threadsafe(add, found)
 
     def read() -> None:
         for each in subscription:

@@ -18,7 +18,6 @@ from starlette.responses import Response, StreamingResponse
 
 from egress.api.schema import CommandResult, CommandSettings, Problem
 from egress.api_server.call import ApiCall, UnfitRequestError, json_response, problem_from
-from egress.errors import EgressError
 from egress.runtime.protocol import NO_OUTPUT, Output
 from egress.runtime.spec import MIB, Command, ExecResult
 from egress.sandbox import options
@@ -70,7 +69,7 @@ def _input(settings: CommandSettings) -> bytes:
 async def _run(call: ApiCall, request: Request, command: Command) -> ExecResult:
     """Run a command to its end, or until the client leaves."""
     process = await call.context.in_thread(call.fleet.spawn, call.name, command, NO_OUTPUT)
-    waiting = asyncio.ensure_future(call.context.in_thread(process.wait))
+    waiting = asyncio.ensure_future(call.context.waiting(process.wait))
     leaving = asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -155,7 +154,7 @@ class _EventStream:
 
     async def _wait(self) -> None:
         try:
-            result: ExecResult = await self._call.context.in_thread(self._process.wait)
+            result: ExecResult = await self._call.context.waiting(self._process.wait)
             for name, decoder in self._decoders.items():
                 if rest := decoder.decode(b"", final=True):
                     await self._queue.put(event(name, {"text": rest}))
@@ -163,7 +162,7 @@ class _EventStream:
                 "exit",
                 {"exit_code": result.exit_code, "duration": result.duration, "timed_out": result.timed_out},
             )
-        except EgressError as error:
+        except Exception as error:  # noqa: BLE001 - the client waits for the last event, whatever it is
             last = problem_event(problem_from(error))
         await self._queue.put(last)
         await self._queue.put(None)

@@ -38,6 +38,10 @@ from egress.fleet.api_values import command_from
 from egress.runtime.protocol import Output, RuntimeProcess
 from egress.runtime.spec import Terminal
 
+_MAX_WAITING_INPUT: Final = 16
+"""Messages of input that a client may send ahead of their acknowledgement."""
+_MAX_TASKS: Final = 64
+"""Requests of one client that are under way at a time."""
 _MAX_KEPT_BYTES: Final = 64 * 1024
 """Bytes of each output kept in this process; the client keeps its own copy."""
 
@@ -71,7 +75,7 @@ class _ExecStream:
         self._is_detached = False
         self._is_ended = False
         self._is_gone = False
-        self._input: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
+        self._input: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_WAITING_INPUT)
         self._tasks: set[asyncio.Future[object]] = set()
 
     async def serve(self) -> None:
@@ -126,21 +130,33 @@ class _ExecStream:
                 if data is None:
                     await self._obey(process, _CLIENT_DECODER.decode(_text(said)))
                 elif data[:1] == STDIN_CHANNEL:
-                    await self._input.put(data[1:])
+                    self._take_input(data[1:])
                 else:
                     raise UnfitRequestError("a binary message is no input", "begin it with a zero byte")
+
+    def _take_input(self, data: bytes | None) -> None:
+        # Never waited for: the end of the connection, too, is heard only by somebody who listens.
+        try:
+            self._input.put_nowait(data)
+        except asyncio.QueueFull:
+            raise UnfitRequestError(
+                f"more than {_MAX_WAITING_INPUT} messages of input wait for the command",
+                "wait for `taken` after each",
+            ) from None
 
     async def _feed(self, process: RuntimeProcess) -> None:
         """Pass input on. The command may read slowly, and a request to end it is heard meanwhile."""
         while (data := await self._input.get()) is not None:
-            await self._call.context.in_thread(process.write, data)
+            await self._call.context.waiting(process.write, data)
             await self.send(TakenMessage())
         await self._call.context.in_thread(process.close_input)
 
     async def _obey(self, process: RuntimeProcess, message: ClientMessage) -> None:
+        if len(self._tasks) >= _MAX_TASKS:
+            raise UnfitRequestError("too many requests to end the command at a time", "wait for its end")
         match message:
             case CloseInputMessage():
-                await self._input.put(None)
+                self._take_input(None)
             case KillMessage(grace=grace):
                 # In a task: ending takes up to `grace` seconds, and further messages are read meanwhile.
                 self._begin(self._call.context.in_thread(process.kill, grace))
@@ -169,7 +185,7 @@ class _ExecStream:
         self, process: RuntimeProcess, listening: asyncio.Future[object]
     ) -> ResultMessage | ProblemMessage | None:
         """Wait for the result; None if the client leaves before it."""
-        waiting = self._begin(self._call.context.in_thread(process.wait))
+        waiting = self._begin(self._call.context.waiting(process.wait))
         done, _ = await asyncio.wait({waiting, listening}, return_when=asyncio.FIRST_COMPLETED)
         if waiting not in done:
             # Raises what the client did wrong, if it did.

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Final, override
 
 import uvicorn
-from anyio import CapacityLimiter
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
+from wsproto.events import Ping
 
 from egress.api.schema import MAX_MESSAGE_BYTES
 from egress.api_server.app import make_app
-from egress.api_server.call import MAX_THREADS, ApiContext
+from egress.api_server.call import ApiContext
 from egress.errors import reason_of
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.fleet import Fleet
@@ -68,7 +69,7 @@ class ApiServer:
             raise FleetUnavailableError(
                 f"cannot create the socket {self.path}: {reason_of(error)}", "choose another runtime folder"
             ) from None
-        context = ApiContext(fleet, on_end, CapacityLimiter(MAX_THREADS), is_owner_only=True)
+        context = ApiContext(fleet, on_end, is_owner_only=True)
         self._serving = ServingThread(server_config(make_app(context), OwnerConnection), listener)
         self._is_closed = False
 
@@ -87,7 +88,7 @@ def server_config(app: ASGIApp, connection: type[H11Protocol]) -> uvicorn.Config
     return uvicorn.Config(
         app,
         http=connection,
-        ws="wsproto",
+        ws=BoundedWebSocket,
         loop="asyncio",
         lifespan="off",
         access_log=False,
@@ -118,6 +119,16 @@ class OwnerConnection(H11Protocol):
             is_own = False
         if not is_own:
             transport.abort()
+
+
+class BoundedWebSocket(WSProtocol):
+    """A WebSocket that keeps no answers to pings for a client that does not read them."""
+
+    @override
+    def handle_ping(self, event: Ping) -> None:
+        # One answer is as good as many, and those to a slow client would fill the memory.
+        if self.writable.is_set():
+            super().handle_ping(event)
 
 
 class ServingThread(uvicorn.Server):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from anyio import CapacityLimiter
-
 from egress.api.operations import OPERATIONS
 from egress.api_server.app import BLOCKING_CALLS, STREAM_CALLS, WEBSOCKET_CALLS, make_app
 from egress.api_server.call import ApiContext
@@ -18,7 +16,7 @@ def test_each_operation_has_exactly_one_handler() -> None:
 
 
 def test_a_server_at_a_port_lacks_the_calls_of_the_owner(lab: ApiLab) -> None:
-    context = ApiContext(lab.estate.fleet, lambda: None, CapacityLimiter(1), is_owner_only=False)
+    context = ApiContext(lab.estate.fleet, lambda: None, is_owner_only=False)
     paths = {getattr(route, "path", "") for route in make_app(context).routes}
     owned = {each.path for each in OPERATIONS.values() if each.owner_only}
     assert owned == {"/v1/shutdown", "/v1/ready"}

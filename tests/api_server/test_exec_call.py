@@ -87,6 +87,18 @@ def started(lab: ApiLab) -> list:  # type: ignore[type-arg]
             return running
 
 
+def test_an_error_that_nobody_expected_is_the_last_event() -> None:
+    with api_lab(breaks=breaks) as lab:
+        lab.running()
+        text = lab.ask("POST", EXEC, {"argv": ["breaks"]}, {"accept": "text/event-stream"}).body.decode()
+        assert text.startswith("event: problem\n")
+        assert "a value of the sandbox" not in text
+
+
+def breaks(_: ProgramCall) -> None:
+    raise OSError("a value of the sandbox")
+
+
 def test_no_thread_waits_for_a_client_that_left_in_the_middle_of_both_outputs() -> None:
     with api_lab(both=both) as lab:
         lab.running()

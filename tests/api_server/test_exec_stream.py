@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
+from wsproto.events import Ping
 
 from egress.api.websocket_client import WebSocketClient
-from tests.api_server.lab import ApiLab
+from egress.runtime.fake.process import FakeProcess
+from tests.api_server.lab import ApiLab, api_lab
 from tests.api_server.test_exec_call import started
 
 EXEC = "/v1/sandboxes/one/exec"
@@ -114,6 +117,83 @@ def test_a_client_that_leaves_ends_its_command_and_a_detached_one_goes_on(lab: A
     (left,) = [each for each in started(lab) if each is not process]
     with pytest.raises(TimeoutError):
         left.wait(0.2)
+
+
+def test_a_client_that_leaves_behind_input_that_nobody_takes_ends_its_command(
+    lab: ApiLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+    monkeypatch.setattr(FakeProcess, "write", lambda *_: release.wait())
+    try:
+        stream = begun(lab, "sleep", "infinity", stdin=True)
+        heard(stream)
+        (process,) = started(lab)
+        for _ in range(4):
+            stream.send_bytes(b"\x00x")
+        stream.close()
+        assert process.wait(10).exit_code != 0
+    finally:
+        release.set()
+
+
+def test_input_far_ahead_of_the_command_is_refused(lab: ApiLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    monkeypatch.setattr(FakeProcess, "write", lambda *_: release.wait())
+    try:
+        stream = begun(lab, "sleep", "infinity", stdin=True)
+        heard(stream)
+        for _ in range(30):
+            stream.send_bytes(b"\x00x")
+        assert heard(stream)["type"] == "problem"
+    finally:
+        release.set()
+
+
+def test_requests_to_end_a_command_are_limited_too(lab: ApiLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    kill = FakeProcess.kill
+    monkeypatch.setattr(FakeProcess, "kill", lambda self, grace=2.0: release.wait(10) and kill(self, grace))
+    try:
+        stream = begun(lab, "sleep", "infinity")
+        heard(stream)
+        for _ in range(100):
+            say(stream, {"type": "kill"})
+        assert heard(stream)["type"] == "problem"
+    finally:
+        release.set()
+
+
+def test_commands_that_run_leave_a_thread_to_those_who_end_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("egress.api_server.call.MAX_THREADS", 1)
+    with api_lab() as lab:
+        stream = begun(lab, "sleep", "infinity")
+        heard(stream)
+        assert lab.ask("GET", "/v1/sandboxes").status == 200
+        say(stream, {"type": "kill", "grace": 0})
+        assert heard(stream)["type"] == "result"
+
+
+def test_pings_of_a_client_that_reads_nothing_are_not_kept(
+    lab: ApiLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = begun(lab, "sleep", "infinity")
+    heard(stream)
+    came = 0
+    feed = stream._feed
+
+    def count(data: bytes) -> None:
+        nonlocal came
+        came += len(data)
+        feed(data)
+
+    monkeypatch.setattr(stream, "_feed", count)
+    pings = stream._connection.send(Ping(payload=b"x" * 120)) * 1000
+    # More than the buffers of the kernel and a limit of the server hold.
+    for _ in range(20):
+        stream._sock.sendall(pings)
+    say(stream, {"type": "kill", "grace": 0})
+    assert heard(stream)["type"] == "result"
+    assert came < len(pings) * 10
 
 
 def test_an_unknown_sandbox_is_a_problem(lab: ApiLab) -> None:
