@@ -15,11 +15,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from anyio import CapacityLimiter
-
 from egress.api_server.access import ApiAccessGuard, WrongTokenBucket, host_name, token_digest
 from egress.api_server.app import make_app
-from egress.api_server.call import MAX_THREADS, ApiContext
+from egress.api_server.call import ApiContext
 from egress.api_server.server import ServingThread, server_config
 from egress.errors import ContentError, UnreadableError, UsageError, reason_of
 from egress.fleet.fleet import Fleet
@@ -101,7 +99,7 @@ class ApiPort:
         names = {str(ip_address(self.at.host)), *filter(None, map(host_name, self._settings.names))}
         if self.at.is_loopback:
             names.add("localhost")
-        context = ApiContext(fleet, _refuse_shutdown, CapacityLimiter(MAX_THREADS), is_owner_only=False)
+        context = ApiContext(fleet, _refuse_shutdown, is_owner_only=False)
         guard = ApiAccessGuard(make_app(context), self._digest, names, WrongTokenBucket(monotonic))
         config = server_config(guard, TimedConnection)
         config.limit_concurrency = _MAX_CONNECTIONS
