@@ -22,7 +22,7 @@ from typing import Final
 from egress.shares.turns import MAX_EVENTS_PER_ROUND, SandboxTurns, Turns
 
 GRANTED_SECONDS: Final = 0.0001
-"""Time that the next step of a coroutine is taken to need, before it is measured."""
+"""Time that the next step of a coroutine is taken to need at least, before it is measured."""
 
 COARSE_SECONDS: Final = 0.002
 """Time-outs below are too short for epoll as Python offers it, which rounds up to milliseconds."""
@@ -84,7 +84,7 @@ class FairSelector(selectors.EpollSelector):
         else:
             ready = super().select(timeout)
         turns.count_round()
-        found = self._few(ready) if ready else ready
+        found = self._few(turns, ready) if ready else ready
         if ready and not found and timeout != 0:
             # All that is ready is for sandboxes that rest, and the kernel would say so again at once.
             select.select((), (), (), NAP_SECONDS)
@@ -96,7 +96,7 @@ class FairSelector(selectors.EpollSelector):
         if number < MAX_SELECTED_NUMBER:
             select.select((number,), (), (), seconds)
 
-    def _few(self, ready: list[Ready]) -> list[Ready]:
+    def _few(self, turns: Turns, ready: list[Ready]) -> list[Ready]:
         found: list[Ready] = []
         owned: dict[SandboxTurns, list[Ready]] = {}
         for each in ready:
@@ -105,15 +105,20 @@ class FairSelector(selectors.EpollSelector):
                 found.append(each)
             else:
                 owned.setdefault(watched.turns, []).append(each)
-        # Before any of them is asked: whoever has worked for long rests beside the others.
-        for turns in owned:
-            turns.note_ready()
         # Others each time: else the first ones would keep the rest of their sandbox waiting.
         self._start += MAX_EVENTS_PER_ROUND
-        for turns, events in sorted(owned.items(), key=_had_less):
-            most = turns.events
+        # Before any of them is asked: whoever has worked for long rests beside the others.
+        for sandbox in owned:
+            sandbox.note_ready()
+        chosen: list[SandboxTurns] = []
+        for sandbox, events in sorted(owned.items(), key=_had_less):
+            most = sandbox.events
             start = self._start % len(events) if len(events) > most else 0
             found += (events[start:] + events[:start])[:most]
+            if most:
+                chosen.append(sandbox)
+        # Behind the choice: all that is chosen is looked at, and other work of those that had more waits.
+        turns.expect(chosen)
         return found
 
 
@@ -186,12 +191,16 @@ def _steps[T](turns: SandboxTurns, work: Coroutine[object, object, T]) -> Genera
 
 
 def _granted(turns: SandboxTurns) -> Generator[object, None, None]:
-    """Wait until the sandbox has a turn."""
+    """Wait until the sandbox has a turn.
+
+    A turn grants several steps before the first of them is measured: as many as would fit if each were like
+    those before. They count as granted and as measured, for a sandbox that wants more than its share.
+    """
     future = asyncio.get_running_loop().create_future()
 
     def grant() -> None:
         if not future.done():
-            turns.charge(GRANTED_SECONDS)
+            turns.charge(max(GRANTED_SECONDS, turns.usual_seconds))
             future.set_result(None)
 
     turns.wait(grant)

@@ -26,7 +26,7 @@ request of its neighbour waits for one turn in all. Nobody rests beside sandboxe
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 TURN_SECONDS: Final = 0.0004
@@ -101,6 +101,8 @@ class Turns:
         self._latest_at = 0.0
         self._earlier_at = 0.0
         """When a sandbox other than the latest one was active last."""
+        self._expected: set[SandboxTurns] = set()
+        """Sandboxes whose sockets are looked at in this round, until they are."""
         self.round = 0
         self.seconds = LONE_TURN_SECONDS
         """The time of a turn."""
@@ -127,11 +129,24 @@ class Turns:
         """Count a round. A loop that calls this in each of its rounds need not be asked for them."""
         self.round += 1
         self._is_counted = True
+        self._expected.clear()
 
     def _measure(self) -> None:
         self.seconds = TURN_SECONDS if self.is_shared else LONE_TURN_SECONDS
 
+    def expect(self, sandboxes: Iterable[SandboxTurns]) -> None:
+        """Let sandboxes whose sockets are looked at in this round go before others that have had more."""
+        self._expected.update(sandboxes)
+
     # Calls of the sandboxes
+
+    def note_entered(self, sandbox: SandboxTurns) -> None:
+        """It is worked for a sandbox."""
+        self._expected.discard(sandbox)
+
+    def is_behind_another(self, sandbox: SandboxTurns) -> bool:
+        """Tell whether a sandbox that has had less than this one is still to come in this round."""
+        return any(each.rested_at < sandbox.rested_at for each in self._expected)
 
     def note_active(self, sandbox: SandboxTurns, now: float) -> None:
         """Note that a sandbox has something to do now."""
@@ -200,6 +215,7 @@ class SandboxTurns:
     """The turns of one sandbox."""
 
     __slots__ = (
+        "_charged",
         "_deadline",
         "_depth",
         "_is_working",
@@ -223,7 +239,9 @@ class SandboxTurns:
         self._since = 0.0
         self._deadline = 0.0
         self._usual = 0.0
-        """What it took to work for the sandbox once, of late."""
+        """What it took to work for the sandbox once, of late; one dear step counts for the next few."""
+        self._charged = 0.0
+        """Time counted for work that is done later."""
         self._rested_at = 0.0
         """When the sandbox will have rested from all of its work."""
         self._is_working = False
@@ -237,10 +255,11 @@ class SandboxTurns:
 
     @property
     def is_spent(self) -> bool:
-        """The sandbox has had its time in this round, or rests."""
-        now = self._turns.clock()
+        """The sandbox has had its time in this round, or rests, or lets another one go first."""
+        turns = self._turns
+        now = turns.clock()
         self._forgive(now)
-        return self._spent >= self._turns.seconds or self.rest_seconds(now) > 0
+        return self._spent >= turns.seconds or self.rest_seconds(now) > 0 or turns.is_behind_another(self)
 
     @property
     def rested_at(self) -> float:
@@ -258,6 +277,11 @@ class SandboxTurns:
         return 1 if self._waiting else min(max(fitting, 1), MAX_EVENTS_PER_ROUND)
 
     @property
+    def usual_seconds(self) -> float:
+        """What it took to work for the sandbox once, of late."""
+        return self._usual
+
+    @property
     def has_waiting(self) -> bool:
         """Work of the sandbox waits for a turn."""
         return bool(self._waiting)
@@ -272,6 +296,8 @@ class SandboxTurns:
         if self._depth == 1:
             turns = self._turns
             self._since = now = turns.clock()
+            self._charged = 0.0
+            turns.note_entered(self)
             self._forgive(now)
             # Work that waits goes first: new work of the sandbox finds its turn over.
             self._deadline = now if self._waiting else now + turns.seconds - self._spent
@@ -283,8 +309,9 @@ class SandboxTurns:
             turns = self._turns
             self._seen = now = turns.clock()
             took = now - self._since
+            worked = took - self._charged
             self._spent = min(self._spent + took, MAX_OWED_SECONDS)
-            self._usual += (took - self._usual) / _USUAL_OF
+            self._usual = max(worked, self._usual + (worked - self._usual) / _USUAL_OF)
             self._rested_at = min(
                 max(self._rested_at, self._since) + took * _TIMES_OF_WORK,
                 now + BURST_SECONDS + max(MAX_REST_SECONDS, took),
@@ -295,6 +322,7 @@ class SandboxTurns:
     def charge(self, seconds: float) -> None:
         """Count time for work that this turn grants, and that is done later."""
         self._since -= seconds
+        self._charged += seconds
         self._deadline -= seconds
 
     def wait(self, work: Work) -> None:

@@ -260,8 +260,34 @@ async def test_steps_are_measured_and_wait_for_a_turn_of_their_sandbox() -> None
     await victim
     assert events.count("victim") == 3
     assert events.count("flood") < 15
+    # Nobody is active any more, so nobody rests: the clock of the test stands unless it is told to go on.
+    clock.now += 1.0
     await asyncio.gather(*flood)
     assert events.count("flood") == 30
+
+
+async def test_a_turn_grants_as_many_steps_as_would_fit() -> None:
+    """Each of them is measured only later: four handshakes in one round would be four times the wait."""
+    clock = Clock()
+    turns = make_turns(clock)
+    turns.of("other")
+    flood = turns.of("flood")
+    rounds: list[int] = []
+
+    async def steps() -> None:
+        for _ in range(3):
+            rounds.append(turns.round)
+            clock.now += seconds
+            await asyncio.sleep(0)
+
+    seconds = TURN_SECONDS
+    await asyncio.gather(*(drive(flood, steps) for _ in range(6)))
+    dear, rounds = rounds[6:], []
+    clock.now += 1.0
+    seconds = TURN_SECONDS / 20
+    await asyncio.gather(*(drive(flood, steps) for _ in range(6)))
+    assert max(dear.count(number) for number in dear) == 1
+    assert max(rounds.count(number) for number in rounds) > 1, "cheap ones share a round"
 
 
 @pytest.mark.parametrize("is_waiting", [False, True])

@@ -42,6 +42,7 @@ from egress.addons.tls_hooks import TlsHooks
 from egress.addons.tls_layers import ConnectionLost
 from egress.addons.withheld_options import NO_OPTIONS
 from egress.errors import CODES
+from egress.proxy.event_loop import drive
 from egress.proxy.lanes.connection import CarriedConnection
 from egress.proxy.lanes.dial import ConnectedSocket, DialError
 from egress.proxy.lanes.relay_services import RelayServices, UpstreamRoute, secret_specs
@@ -346,18 +347,16 @@ class InterceptHandler:
             task.cancel()
         wire = self._wires.get(connection.id)
         connection.state = ConnectionState.CLOSED
-        if wire is None:
-            return
-        if at_once:
+        if wire is not None and at_once:
             wire.abort()
-        else:
+        elif wire is not None:
             self._closing.setdefault(wire, self.services.monotonic())
             wire.close()
 
     # Tasks
 
-    def _start(self, key: Connection | int, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _start(self, key: Connection | int, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(drive(self._turns, lambda: work))
         self._tasks[key] = task
         task.add_done_callback(lambda _: self._tasks.pop(key, None) if self._tasks.get(key) is task else None)
 

@@ -11,6 +11,7 @@ from egress.shares.turns import (
     BURST_SECONDS,
     ENDLESS_TURN,
     LONE_TURN_SECONDS,
+    MAX_EVENTS_PER_ROUND,
     MAX_OWED_SECONDS,
     MAX_REST_SECONDS,
     TURN_SECONDS,
@@ -359,3 +360,57 @@ def test_while_all_rest_the_loop_sleeps(loop: Loop) -> None:
     assert loop.done == ["b", "a"]
     wake()
     assert loop.due == []
+
+
+def test_what_is_looked_at_in_this_round_goes_before_other_work_of_those_that_had_more(loop: Loop) -> None:
+    a, b = two(loop)
+    loop.works(a, 2)
+    loop.turns.count_round()
+    a.wait(loop.job("a"))
+    loop.turns.expect([b])
+    assert spent(a)
+    assert not spent(b)
+    loop.round()
+    assert loop.done == []
+    loop.works(b, 1)
+    assert not spent(a), "it has been looked at"
+    loop.round()
+    assert loop.done == ["a"]
+    loop.turns.expect([b])
+    loop.turns.count_round()
+    assert not spent(a), "that was another round"
+
+
+def test_whoever_had_more_is_waited_for_by_nobody(loop: Loop) -> None:
+    a, b = two(loop)
+    loop.works(a, 2)
+    loop.turns.count_round()
+    loop.turns.expect([a])
+    assert not spent(b)
+    assert not spent(a), "nor by itself"
+
+
+def test_one_dear_step_counts_as_usual_for_the_next_few(loop: Loop) -> None:
+    """Four sockets that are ready may be four handshakes, though the events before were cheap ones."""
+    a, _ = two(loop)
+    for _ in range(20):
+        loop.works(a, 0.1)
+        loop.turns.count_round()
+    assert a.events == MAX_EVENTS_PER_ROUND
+    loop.works(a, 4)
+    loop.turns.count_round()
+    loop.turns.count_round()
+    assert a.events == 1
+    for _ in range(20):
+        loop.works(a, 0.1)
+        loop.turns.count_round()
+    assert a.events == MAX_EVENTS_PER_ROUND
+
+
+def test_what_is_charged_is_no_measure_of_what_is_usual(loop: Loop) -> None:
+    a, _ = two(loop)
+    for _ in range(8):
+        a.enter()
+        a.charge(1.0)
+        a.leave()
+    assert a.usual_seconds == 0
