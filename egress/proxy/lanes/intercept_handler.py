@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -325,9 +325,9 @@ class InterceptHandler:
             if wire is not None:
                 wire.gate(reads=command.reads)
         elif isinstance(command, commands.OpenConnection):
-            self._start(command.connection, self._open(command))
+            self._start(command.connection, lambda: self._open(command))
         elif isinstance(command, FetchSecrets):
-            self._start(command.order.ticket, self._fetch(command))
+            self._start(command.order.ticket, lambda: self._fetch(command))
         elif isinstance(command, TakeAnotherTurn):
             self._turns.wait(lambda: self._order("again"))
         elif isinstance(command, HandBackClient):
@@ -355,8 +355,8 @@ class InterceptHandler:
 
     # Tasks
 
-    def _start(self, key: Connection | int, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.get_running_loop().create_task(drive(self._turns, lambda: work))
+    def _start(self, key: Connection | int, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        task = asyncio.get_running_loop().create_task(drive(self._turns, work))
         self._tasks[key] = task
         task.add_done_callback(lambda _: self._tasks.pop(key, None) if self._tasks.get(key) is task else None)
 
