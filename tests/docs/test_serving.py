@@ -7,6 +7,7 @@ shows above it; a page is read from its first to its last line:
     shellsession            commands of a client; one shell runs all of them, so that exports hold
     shellsession stopped    commands after the proxy was told to stop
     shellsession start      what comes before; `test_start` runs it
+    shellsession up         commands beside `egress up`; `test_api_guide` runs them
 
 The API is the stand-in of the demo, on loopback and a port of the kernel's choice. So ports, ids and the
 certificate differ from run to run, and are put back to what the page says before it is compared. A page may
@@ -39,7 +40,12 @@ from tests.proxy.serve_process import ServeProcess
 pytestmark = pytest.mark.system("curl", "curl")
 
 LANGUAGE = "shellsession"
-SHOWING = [page for page in PAGES if any(block.language == LANGUAGE for block in blocks(page))]
+ELSEWHERE = {("start",), ("up",)}
+SHOWING = [
+    page
+    for page in PAGES
+    if any(block.language == LANGUAGE and block.words not in ELSEWHERE for block in blocks(page))
+]
 TOKEN = "made-up-token-4f2a9c1e"
 NEXT = "---- next block ----"
 PORT = "8443"
@@ -96,7 +102,7 @@ def shown(page: Path) -> tuple[str, list[Block], list[Block], list[Block]]:
     """The rule file of a page; the start, the commands of clients, those after the end."""
     rules, found = "", []
     for block in blocks(page):
-        if block.language == LANGUAGE and block.words != ("start",):
+        if block.language == LANGUAGE and block.words not in ELSEWHERE:
             found.append(block)
         elif block.language == "yaml" and not found and not block.is_wrong:
             rules = block.text

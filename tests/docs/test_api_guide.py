@@ -1,0 +1,103 @@
+"""The guide to the API shows what a running `egress up` answers: its commands, in order, in one shell.
+
+Durations, times and remaining seconds differ from run to run, and are put back to what the page says before
+it is compared. Everything else has to be as it is shown.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from egress.api.operations import OPERATIONS
+from egress.api_server.call import STATUS_BY_CODE
+from scripts.console import STEP
+from scripts.pages import ROOT, blocks, prose, text
+from tests.cli.command import egress, environment, put
+from tests.fleet.memory_fleet import short_folder
+from tests.runtime.namespace.conftest import namespaces, refusal
+
+__all__ = ["namespaces", "refusal"]
+
+PAGE = ROOT / "docs/guides/api.md"
+SHOWN = [block for block in blocks(PAGE) if block.words == ("up",)]
+PYTHON = f"python3() {{ '{sys.executable}' -P \"$@\"; }}\n"
+VARYING = {
+    r'"(duration|idle)":[\d.e-]+': r'"\1":0.1',
+    r'"left":[\d.]+': '"left":3599.9',
+    r'"created":"[^"]+"': '"created":"2026-03-01T09:30:00Z"',
+}
+
+
+def settled(printed: str) -> str:
+    """A text without what differs from run to run."""
+    for pattern, usual in VARYING.items():
+        printed = re.sub(pattern, usual, printed)
+    return printed
+
+
+@pytest.fixture
+def home(namespaces: None) -> Iterator[Path]:
+    """A folder with the files of the page, beside a running `egress up`."""
+    with short_folder() as found:
+        for block in blocks(PAGE):
+            if block.language in ("yaml", "python"):
+                put(found / block.file, block.text)
+        env = {"XDG_RUNTIME_DIR": str(found)}
+        up = egress("up", "--rules", "hosts.yaml", "--runtime", "namespace", cwd=found, env=env, timeout=100)
+        try:
+            assert up.status == 0, up
+            yield found
+        finally:
+            egress("down", cwd=found, env=env)
+
+
+@pytest.mark.system("curl", "curl")
+@pytest.mark.system("tar", "tar")
+def test_every_command_of_the_guide_prints_what_it_says(home: Path) -> None:
+    script = PYTHON
+    for block in SHOWN:
+        for line in block.text.splitlines():
+            if line.startswith("$ "):
+                script += STEP.format(shown=line[2:].replace("'", "'\\''"), command=line[2:])
+    shell = subprocess.run(
+        ["sh", "-c", script],
+        cwd=home,
+        env=environment(home, {"XDG_RUNTIME_DIR": str(home)}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert settled(shell.stdout) == "".join(block.text for block in SHOWN)
+
+
+def test_a_difference_between_page_and_answer_would_be_noticed() -> None:
+    """Only times are put back, and no other part of an answer."""
+    assert settled('{"exit_code":3,"duration":0.02}') == '{"exit_code":3,"duration":0.1}'
+    assert all(settled(block.text) == block.text for block in SHOWN)
+
+
+def test_every_type_of_the_table_has_the_status_that_it_says() -> None:
+    rows = re.findall(r"^\| (`[a-z]+[.`].*?) \| ([\d, ]+) \|", text(PAGE), re.MULTILINE)
+    assert len(rows) > 6
+    for types, statuses in rows:
+        told = {str(int(STATUS_BY_CODE[each])) for each in re.findall(r"`([^`]+)`", types)}
+        assert told == set(statuses.split(", ")), types
+
+
+def test_every_call_that_is_named_exists() -> None:
+    targets = {(each.method, each.path) for each in OPERATIONS.values()}
+    named = re.findall(r"`(GET|PUT|POST|DELETE) ([^`?\s]+)", prose(PAGE))
+    assert len(named) > 4
+    for method, path in named:
+        pattern = "/v1/" + path.removeprefix("/v1/")
+        pattern = pattern.replace("builder", "{name}").replace("NAME", "{name}").replace("PORT", "{port}")
+        assert (method, pattern) in targets, path
