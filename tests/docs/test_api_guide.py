@@ -16,17 +16,23 @@ import pytest
 
 from egress.api.operations import OPERATIONS
 from egress.api_server.call import STATUS_BY_CODE
+from egress.sandbox.files import Files
+from egress.sandbox.handle import Sandbox
 from scripts.console import STEP
-from scripts.pages import ROOT, blocks, prose, text
+from scripts.pages import ROOT, blocks, name, prose, text
 from tests.cli.command import egress, environment, put
+from tests.docs.test_start import free_port
 from tests.fleet.memory_fleet import short_folder
 from tests.runtime.namespace.conftest import namespaces, refusal
 
 __all__ = ["namespaces", "refusal"]
 
 PAGE = ROOT / "docs/guides/api.md"
+COMPARISON = ROOT / "docs/compare-api.md"
 SHOWN = [block for block in blocks(PAGE) if block.words == ("up",)]
+PORT = "8700"
 PYTHON = f"python3() {{ '{sys.executable}' -P \"$@\"; }}\n"
+ATTRIBUTES = {"git"}
 VARYING = {
     r'"(duration|idle)":[\d.e-]+': r'"\1":0.1',
     r'"left":[\d.]+': '"left":3599.9',
@@ -42,14 +48,21 @@ def settled(printed: str) -> str:
 
 
 @pytest.fixture
-def home(namespaces: None) -> Iterator[Path]:
+def port() -> str:
+    """A port that nobody uses just now: the one of the page may be taken."""
+    return free_port()
+
+
+@pytest.fixture
+def home(namespaces: None, port: str) -> Iterator[Path]:
     """A folder with the files of the page, beside a running `egress up`."""
     with short_folder() as found:
         for block in blocks(PAGE):
             if block.language in ("yaml", "python"):
                 put(found / block.file, block.text)
         env = {"XDG_RUNTIME_DIR": str(found)}
-        up = egress("up", "--rules", "hosts.yaml", "--runtime", "namespace", cwd=found, env=env, timeout=100)
+        options = ["--rules", "hosts.yaml", "--runtime", "namespace", "--api-listen", f"127.0.0.1:{port}"]
+        up = egress("up", *options, cwd=found, env=env, timeout=100)
         try:
             assert up.status == 0, up
             yield found
@@ -58,13 +71,13 @@ def home(namespaces: None) -> Iterator[Path]:
 
 
 @pytest.mark.system("curl", "curl")
-@pytest.mark.system("tar", "tar")
-def test_every_command_of_the_guide_prints_what_it_says(home: Path) -> None:
+def test_every_command_of_the_guide_prints_what_it_says(home: Path, port: str) -> None:
     script = PYTHON
     for block in SHOWN:
         for line in block.text.splitlines():
             if line.startswith("$ "):
-                script += STEP.format(shown=line[2:].replace("'", "'\\''"), command=line[2:])
+                real = line[2:].replace(f":{PORT}/", f":{port}/")
+                script += STEP.format(shown=line[2:].replace("'", "'\\''"), command=real)
     shell = subprocess.run(
         ["sh", "-c", script],
         cwd=home,
@@ -93,11 +106,31 @@ def test_every_type_of_the_table_has_the_status_that_it_says() -> None:
         assert told == set(statuses.split(", ")), types
 
 
-def test_every_call_that_is_named_exists() -> None:
+@pytest.mark.parametrize("page", [PAGE, COMPARISON], ids=name)
+def test_every_call_that_is_named_exists(page: Path) -> None:
     targets = {(each.method, each.path) for each in OPERATIONS.values()}
-    named = re.findall(r"`(GET|PUT|POST|DELETE) ([^`?\s]+)", prose(PAGE))
+    named = re.findall(r"`(GET|PUT|POST|DELETE) ([^`?\s]+)", prose(page))
     assert len(named) > 4
     for method, path in named:
         pattern = "/v1/" + path.removeprefix("/v1/")
         pattern = pattern.replace("builder", "{name}").replace("NAME", "{name}").replace("PORT", "{port}")
         assert (method, pattern) in targets, path
+
+
+def test_every_method_that_is_compared_exists() -> None:
+    rows = re.findall(r"^\| \*\*Egress\*\*, Python \| (.+)$", text(COMPARISON), re.MULTILINE)
+    named = [each for row in rows for each in re.findall(r"`[Ss]andbox\.([a-z_.]+)", row)]
+    assert len(rows) == 13
+    assert len(named) > 20
+    for path in named:
+        owner, _, method = path.rpartition(".")
+        assert hasattr({"": Sandbox, "files": Files}[owner], method) or path in ATTRIBUTES, path
+
+
+def test_every_need_shows_both_ways_to_ask_egress() -> None:
+    sections = text(COMPARISON).split("\n## ")[1:-1]
+    assert len(sections) == 13
+    for section in sections:
+        rows = re.findall(r"^\| ([^|]+?) \|", section, re.MULTILINE)
+        assert rows[-2:] == ["**Egress**, Python", "**Egress**, API"], section
+        assert rows[-7:-2] == ["Cloudflare", "E2B", "Daytona", "Modal", "Vercel"], section
