@@ -55,7 +55,7 @@ TYPED: dict[str, tuple[int, tuple[Argument, ...]]] = {
     "an option with escapes": (2, ("check", f"--{ESCAPES}")),
     "a flag with a value": (2, ("check", "--json=yes")),
     "one argument too few": (2, ("explain", "GET")),
-    "one argument too many": (2, ("explain", "GET", URL, "more")),
+    "one argument too many": (2, ("status", "more")),
     "a huge option": (2, ("check", f"--{'y' * 100_000}")),
     "a file with escapes": (3, ("check", ESCAPES.replace("\x00", ""))),
     "a file that is no text": (3, ("check", b"\xff\xfe.yaml")),

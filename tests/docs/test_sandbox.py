@@ -55,7 +55,8 @@ def test_every_example_runs(runtime: Fleet) -> None:
         "path='notes/new.txt'",
         "xterm-256color",
         "one\ntwo\n",
-        "asleep\nkept ",
+        "asleep\n",
+        "\nkept ",
     ):
         assert expected in said
 

@@ -39,7 +39,7 @@ def down(runtime_dir: Path | None, *, keep: bool) -> int:
     \b
     Examples:
       egress down
-      egress down --keep && egress up
+      egress down --keep
     """
     path = (runtime_dir or environment.runtime_dir(environment.read_environment())) / SOCKET_NAME
     with fleet_session.connect_served(runtime_dir) as fleet, _process_at(path) as process:
