@@ -49,6 +49,8 @@ class SandboxRegistry[S: RegisteredSandbox]:
         self._sandboxes: dict[str, S] = {}
         self._busy: set[str] = set()
         """Names of sandboxes that are being created or removed."""
+        self._returning: set[str] = set()
+        """Names of sandboxes that a returned proxy is admitting."""
         self._returns = 0
         self._lock = threading.Lock()
 
@@ -104,6 +106,11 @@ class SandboxRegistry[S: RegisteredSandbox]:
             raise SandboxNotFoundError(f"no sandbox is named {name}", "create it first")
         return found
 
+    def is_returning(self, name: str) -> bool:
+        """Whether a returned proxy is admitting the sandbox: it may not know yet what another one revoked."""
+        with self._lock:
+            return name in self._returning
+
     @property
     def names(self) -> list[str]:
         with self._lock:
@@ -147,13 +154,19 @@ class SandboxRegistry[S: RegisteredSandbox]:
 
     def _admit_again(self, sandbox: S) -> None:
         name, before = sandbox.spec.name, sandbox.admission
-        admission = self._proxy.admit(name, sandbox.spec.profile, before.seed)
-        admission = replace(admission, canaries=before.canaries)
+        with self._lock:
+            self._returning.add(name)
         try:
-            self._proxy.hand_over(name, self._renew(sandbox, admission))
-        except BaseException:
-            self._proxy.dismiss(name)
-            raise
+            admission = self._proxy.admit(name, sandbox.spec.profile, before.seed)
+            admission = replace(admission, canaries=before.canaries)
+            try:
+                self._proxy.hand_over(name, self._renew(sandbox, admission))
+            except BaseException:
+                self._proxy.dismiss(name)
+                raise
+        finally:
+            with self._lock:
+                self._returning.discard(name)
 
     @contextmanager
     def _while_busy(self, name: str) -> Iterator[None]:

@@ -23,7 +23,7 @@ from egress.runtime.docker.runtime import DockerRuntime
 from egress.runtime.errors import EngineUnavailableError, SandboxExistsError, UnsupportedError
 from egress.runtime.protocol import KeptTerms, TakenOver
 from egress.runtime.provisioning import trust_kit_provisioner
-from egress.runtime.proxy_client import ControlProxyClient
+from egress.runtime.proxy_client import Admission, ControlProxyClient
 from egress.runtime.spec import Command, Mount
 from tests.cli.command import ROOT
 from tests.proxy.serve_process import until
@@ -242,6 +242,34 @@ def test_access_that_was_revoked_is_not_given_back(lab: KeptLab) -> None:
     # Its operator gives it back.
     lab.house.served.ask("POST", "/kill", name="killed", undo=True)
     assert lab.fetched(runtime, "killed") == "hello from outside\n"
+    runtime.close()
+
+
+def test_a_returned_proxy_cannot_clear_a_record_before_it_was_told(
+    lab: KeptLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = lab.open()
+    lab.box(runtime, "killed")
+    runtime.bar("killed", "killed")
+    # A proxy that has returned knows no sandbox, and gives access to the one that it admits.
+    lab.client.dismiss("killed")
+    admit = runtime._proxy.admit
+
+    def admit_and_record(name: str, *more: str) -> Admission:
+        admission = admit(name, *more)
+        for there, bar in lab.client.bars().items():
+            if there == name:
+                runtime.bar(name, bar)
+        return admission
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime._proxy, "admit", admit_and_record)
+        runtime._register.readmit_all()
+    assert lab.client.bars()["killed"] == "killed"
+    runtime.bar("killed", "")
+    kept = runtime._register.get("killed").kept
+    assert kept is not None
+    assert kept.bar == ""
     runtime.close()
 
 

@@ -275,6 +275,9 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
 
     def bar(self, name: str, bar: Bar) -> None:
         box = self._register.get(name)
+        # A proxy that has just admitted it gives it access, until it is told of the record.
+        if self._register.is_returning(name):
+            return
         with self._lock:
             if box.kept is not None and box.kept.bar != bar:
                 box.kept = msgspec.structs.replace(box.kept, bar=bar)
