@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import suppress
+from typing import Final
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from egress.api.schema import MAX_PIECE_BYTES
 from egress.api_server.call import ApiCall
+
+STALL_SECONDS: Final = 30.0
+"""Seconds in which a program has to read something, once the client has left."""
 
 
 async def serve_port_stream(call: ApiCall, websocket: WebSocket) -> None:
@@ -29,6 +33,8 @@ async def serve_port_stream(call: ApiCall, websocket: WebSocket) -> None:
         for task in (down, up):
             task.cancel()
         writer.close()
+        # What was written is still passed on, and not for as long as the program likes.
+        asyncio.get_running_loop().call_later(STALL_SECONDS, writer.transport.abort)
         with suppress(RuntimeError, OSError):
             await websocket.close()
 
@@ -52,4 +58,17 @@ async def _carry_up(websocket: WebSocket, writer: asyncio.StreamWriter) -> None:
     with suppress(OSError, KeyError, WebSocketDisconnect):
         while True:
             writer.write(await websocket.receive_bytes())
-            await writer.drain()
+            await _drain(writer, websocket)
+
+
+async def _drain(writer: asyncio.StreamWriter, websocket: WebSocket) -> None:
+    """Wait for the program to read. Raises `WebSocketDisconnect` if it does not, and the client has left."""
+    draining = asyncio.ensure_future(writer.drain())
+    try:
+        while not (await asyncio.wait({draining}, timeout=STALL_SECONDS))[0]:
+            # Bytes of a client that has left still arrive, but are not kept for ever.
+            if websocket.state.has_left():
+                raise WebSocketDisconnect
+        await draining
+    finally:
+        draining.cancel()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import socket
 import ssl
 import threading
@@ -20,6 +21,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 from wsproto.events import Ping
+from wsproto.events import Request as WebSocketRequest
 
 from egress.api.schema import MAX_MESSAGE_BYTES
 from egress.api_server.app import make_app
@@ -122,7 +124,26 @@ class OwnerConnection(H11Protocol):
 
 
 class BoundedWebSocket(WSProtocol):
-    """A WebSocket that keeps no answers to pings for a client that does not read them."""
+    """A WebSocket that keeps no answers to pings for a client that does not read them.
+
+    Handlers are told by the state of their scope, `has_left`, whether the client has closed its side. While
+    nobody takes its messages the connection is not read, so that its end is not seen otherwise.
+    """
+
+    @override
+    def handle_connect(self, event: WebSocketRequest) -> None:
+        super().handle_connect(event)
+        # A request that is refused has no scope; the handler begins after this.
+        if hasattr(self, "scope"):
+            self.scope["state"]["has_left"] = self._has_left
+
+    def _has_left(self) -> bool:
+        sock: socket.socket | None = self.transport.get_extra_info("socket")
+        if sock is None or self.transport.is_closing():
+            return True
+        look = select.poll()
+        look.register(sock, select.POLLRDHUP)
+        return bool(look.poll(0))
 
     @override
     def handle_ping(self, event: Ping) -> None:
