@@ -28,6 +28,8 @@ Seconds = Annotated[float, Meta(description="Seconds.")]
 Values = dict[str, str]
 Encoding = Literal["utf-8", "base64"]
 SnapshotKindName = Literal["workspace", "image"]
+FileKindName = Literal["file", "folder", "other"]
+ChangeKindName = Literal["made", "changed", "removed"]
 OnIdleName = Literal["delete", "sleep"]
 StateName = Literal["created", "running", "paused", "stopped", "asleep"]
 
@@ -215,6 +217,82 @@ class SnapshotsView(ApiView, frozen=True):
     snapshots: tuple[SnapshotView, ...]
 
 
+# Files --------------------------------------------------------------------------------------------
+
+
+class FileFacts(ApiView, frozen=True):
+    """Facts about a file or a folder."""
+
+    kind: FileKindName
+    size: int
+    """Bytes."""
+    mode: str
+    """The permissions in octal, such as 644."""
+    modified: datetime
+    is_link: bool
+
+
+class FileView(FileFacts, frozen=True):
+    """A file or a folder; for a link, its target."""
+
+    path: str
+
+
+class FileEntryView(FileFacts, frozen=True):
+    """An entry of a folder; a link is described itself, with the kind `other`."""
+
+    name: str
+    """Bytes that are not UTF-8 are replaced."""
+
+
+class FolderView(ApiView, frozen=True):
+    """The entries of a folder, by name."""
+
+    path: str
+    entries: tuple[FileEntryView, ...]
+
+
+class ChangeView(ApiView, frozen=True):
+    """A change of a file or a folder."""
+
+    kind: ChangeKindName
+    path: str
+
+
+class FolderSettings(ApiRequest, frozen=True):
+    """A folder to create."""
+
+    path: Text
+    parents: bool = True
+    """Whether folders above it are created too, and an existing folder is no error."""
+
+
+class RenameSettings(ApiRequest, frozen=True):
+    """A path and its new name. An existing file of the new name is replaced, a folder is not."""
+
+    path: Text
+    target: Text
+
+
+class CloneSettings(ApiRequest, frozen=True):
+    """A repository to clone. The address holds no credential: the rules inject it."""
+
+    url: Text
+    path: Text | None = None
+    """The folder; named after the repository if left out."""
+    branch: Text | None = None
+    depth: int | None = None
+    timeout: Seconds = 600.0
+
+
+class CloneView(ApiView, frozen=True):
+    """A repository in a sandbox."""
+
+    path: str
+    commit: str | None = None
+    """The checked-out commit; none for an empty repository."""
+
+
 # Commands -----------------------------------------------------------------------------------------
 
 
@@ -344,3 +422,27 @@ class PathQuery(ApiRequest, frozen=True):
     """A path in a sandbox."""
 
     path: Text
+
+
+class FileWriteQuery(ApiRequest, frozen=True):
+    """A file to write."""
+
+    path: Text
+    mode: Annotated[str, Meta(pattern="^[0-7]{3}$", max_length=3)] | None = None
+    """Its permissions in octal, such as 755; an existing file keeps its own if left out."""
+
+
+class FileDeleteQuery(ApiRequest, frozen=True):
+    """A file, a link or a folder to remove."""
+
+    path: Text
+    recursive: bool = False
+    """Whether a folder is removed with its content."""
+
+
+class WatchQuery(ApiRequest, frozen=True):
+    """A folder or a file to watch, at any depth."""
+
+    path: Text
+    interval: Annotated[float, Meta(ge=0.05, le=60)] = 0.5
+    """Seconds between two looks."""

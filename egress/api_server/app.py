@@ -33,8 +33,11 @@ from egress.api_server.call import (
 from egress.api_server.events import follow_events
 from egress.api_server.exec_call import serve_exec
 from egress.api_server.exec_stream import serve_exec_stream
+from egress.api_server.files import FILE_CALLS, get_file, head_file, put_file
+from egress.api_server.git_calls import GIT_CALLS
 from egress.api_server.port_stream import serve_port_stream
 from egress.api_server.sandboxes import SANDBOX_CALLS
+from egress.api_server.watch_stream import watch_path
 
 
 async def _openapi(call: ApiCall, _: Request) -> Response:
@@ -42,11 +45,15 @@ async def _openapi(call: ApiCall, _: Request) -> Response:
     return Response(msgspec.json.encode(document), media_type="application/json")
 
 
-BLOCKING_CALLS: dict[str, BlockingHandler] = {**SANDBOX_CALLS}
+BLOCKING_CALLS: dict[str, BlockingHandler] = {**SANDBOX_CALLS, **FILE_CALLS, **GIT_CALLS}
 STREAM_CALLS: dict[str, StreamHandler] = {
     "exec": serve_exec,
     "put_archive": put_archive,
     "get_archive": get_archive,
+    "head_file": head_file,
+    "get_file": get_file,
+    "put_file": put_file,
+    "watch": watch_path,
     "events": follow_events,
     "openapi": _openapi,
 }

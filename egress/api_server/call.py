@@ -23,6 +23,7 @@ from egress.fleet.api_values import problem_of
 from egress.fleet.fleet import Fleet
 from egress.logger import EventLogger
 from egress.runtime.errors import SpecError
+from egress.sandbox.command_runner import CommandRunner
 
 _log = EventLogger(__name__)
 
@@ -75,6 +76,11 @@ class ApiCall:
     def name(self) -> str:
         """The name of the sandbox."""
         return self.parts["name"]
+
+    @property
+    def place(self) -> CommandRunner:
+        """The place for operations on the files of the sandbox, which run as its user."""
+        return CommandRunner(self.fleet, self.name)
 
     @property
     def port(self) -> int:
@@ -164,6 +170,12 @@ STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "archive.refused": HTTPStatus.UNPROCESSABLE_ENTITY,
     "image.missing": HTTPStatus.UNPROCESSABLE_ENTITY,
     "path.kind": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "path.too_large": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "range.unsatisfiable": HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
+    "git.denied": HTTPStatus.FORBIDDEN,
+    "git.not_found": HTTPStatus.NOT_FOUND,
+    "git.unreachable": HTTPStatus.BAD_GATEWAY,
+    "git.failed": HTTPStatus.BAD_GATEWAY,
     "mount.refused": HTTPStatus.FORBIDDEN,
     "path.outside": HTTPStatus.FORBIDDEN,
     "path.denied": HTTPStatus.FORBIDDEN,
@@ -202,6 +214,11 @@ STATUS_BY_CODE: Final[Mapping[str, int]] = {
 def json_response(value: msgspec.Struct, status: int = HTTPStatus.OK) -> Response:
     """Return an answer."""
     return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def json_text(name: str) -> str:
+    """Return a name of a file as JSON can hold it: bytes that are not UTF-8 are replaced."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def problem_response(problem: Problem) -> Response:

@@ -18,7 +18,7 @@ from egress.runtime.spec import Event
 
 MAX_WAITING_EVENTS: Final = 10_000
 """Events that wait for a client; one that is further behind is dropped."""
-_PULSE_INTERVAL: Final = 15.0
+PULSE_INTERVAL: Final = 15.0
 """Seconds between two lines that show a client that the connection lives."""
 
 
@@ -53,7 +53,7 @@ async def follow_events(call: ApiCall, _: Request) -> Response:
             yield b": events\n\n"
             while True:
                 try:
-                    found = await asyncio.wait_for(queue.get(), _PULSE_INTERVAL)
+                    found = await asyncio.wait_for(queue.get(), PULSE_INTERVAL)
                 except TimeoutError:
                     yield b": alive\n\n"
                     continue

@@ -40,6 +40,13 @@ class PathKindError(SandboxError):
     exit_status = 1
 
 
+class FolderTooLargeError(SandboxError):
+    """A folder has more entries than one list may have."""
+
+    code = "path.too_large"
+    exit_status = 1
+
+
 class PathExistsError(SandboxError):
     """The path exists already."""
 

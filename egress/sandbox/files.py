@@ -61,7 +61,7 @@ class FileStat:
         return self.kind == "folder"
 
 
-def _parse_stat(said: bytes) -> FileStat:
+def parse_stat(said: bytes) -> FileStat:
     """Parse the output of `stat` in a sandbox. Raises `ValueError` for unexpected output."""
     mode, size, seconds, *link = said.split()
     bits = int(mode, 16)
@@ -73,7 +73,7 @@ def _parse_stat(said: bytes) -> FileStat:
         size=int(size),
         mode=modes.S_IMODE(bits),
         modified=datetime.fromtimestamp(moment, UTC),
-        is_link=bool(link),
+        is_link=bool(link) or modes.S_ISLNK(bits),
     )
 
 
@@ -144,7 +144,7 @@ class Files:
         5
         """
         try:
-            return _parse_stat(run_verb(self._place, "stat", path))
+            return parse_stat(run_verb(self._place, "stat", path))
         except ValueError:
             raise path_error(_BROKEN_PROGRAM_STATUS, path, self._place.name) from None
 

@@ -9,7 +9,7 @@
 # parses.
 #
 # Exit statuses: 40 program missing, 41 too many links, 42 outside, 43 exists already, 44 not found, 45 not a folder,
-# 46 a folder, 47 not allowed or disk full, 48 not empty.
+# 46 a folder, 47 not allowed or disk full, 48 not empty, 49 incomplete.
 
 refuse() { exit "$1"; }
 
@@ -88,7 +88,22 @@ verb_read() {
   exec head -c "$1" "./$last"
 }
 
-# WORDS: an unused temporary name, and permissions or nothing.
+# Prints the size of a file in a line, reads a line with a first byte (from 1) and a count, and prints these bytes.
+verb_open() {
+  reach_through
+  file
+  [ -f "./$last" ] || refuse 46
+  [ -r "./$last" ] || refuse 47
+  # All that follows is of this one open file, whatever is renamed over its name meanwhile.
+  exec 3<"./$last"
+  stat -L -c %s /proc/self/fd/3 2>/dev/null || refuse 40
+  IFS=' ' read -r first count || exit 0
+  [ "$first" = 1 ] && exec head -c "$count" <&3
+  tail -c "+$first" <&3 2>/dev/null | head -c "$count"
+}
+
+# WORDS: an unused temporary name, permissions or nothing, and the size or nothing: a sender that is killed closes the
+# input too, and its half must not become the file.
 verb_write() {
   make=1
   reach_through
@@ -100,6 +115,7 @@ verb_write() {
   set -C
   (umask 077 && cat >"$new") 2>/dev/null || refuse 47
   set +C
+  [ -z "${3-}" ] || [ "$(stat -c %s "$new" 2>/dev/null)" = "$3" ] || refuse 49
   mode=$2
   [ -z "$mode" ] && [ -f "./$last" ] && mode=$(stat -c %a "./$last" 2>/dev/null)
   [ -z "$mode" ] && mode=$(printf %o $((0666 & ~$(umask))))
@@ -136,6 +152,18 @@ verb_list() {
   for name in * .[!.]* ..?*; do
     if [ -e "./$name" ] || [ -L "./$name" ]; then printf '%s/' "$name"; fi
   done
+}
+
+# Prints each entry of a folder: its facts, `./` and its name, a slash and a line end. A link is listed as itself. WORD: the
+# maximum of bytes.
+verb_entries() {
+  reach_through
+  [ -n "$last" ] && step "$last"
+  inside
+  [ -r . ] && [ -x . ] || refuse 47
+  stat -c %f . >/dev/null 2>&1 || refuse 40
+  # Names hold no slash, so a slash and a line end are the end of an entry only.
+  find . ! -name . -prune -exec stat -c '%f %s %Y %n/' {} + 2>/dev/null | head -c "$1"
 }
 
 # WORD: not empty to create folders above, and to accept an existing folder.

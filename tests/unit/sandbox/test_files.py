@@ -13,7 +13,7 @@ import pytest
 from egress.runtime.errors import ExecTimeoutError
 from egress.runtime.protocol import NO_OUTPUT, Output
 from egress.runtime.spec import Command, ExecResult
-from egress.sandbox.files import FileStat, _parse_stat
+from egress.sandbox.files import FileStat, parse_stat
 from egress.sandbox.handle import Sandbox
 from tests.unit.sandbox.contract import CASES, Case
 from tests.unit.sandbox.local_runtime import LocalRuntime
@@ -26,18 +26,18 @@ def test_a_promise_is_kept(promise: Case, box: Sandbox) -> None:
 
 def test_a_time_that_no_calendar_has_is_the_nearest_one() -> None:
     """Whoever owns a file says of when it is, and some file systems keep any number."""
-    there = _parse_stat(b"81a4 3 1700000000 \n")
+    there = parse_stat(b"81a4 3 1700000000 \n")
     assert there == FileStat(
         kind="file", size=3, mode=0o644, modified=datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
     )
-    assert _parse_stat(b"81a4 3 99999999999999 l").modified.year == MAXYEAR
-    assert _parse_stat(b"41ed 3 -99999999999999 ").modified.year == MINYEAR
+    assert parse_stat(b"81a4 3 99999999999999 l").modified.year == MAXYEAR
+    assert parse_stat(b"41ed 3 -99999999999999 ").modified.year == MINYEAR
 
 
 @pytest.mark.parametrize("said", [b"", b"81a4 3", b"file 3 4", b"81a4 many 4", b"81a4 3 now"])
 def test_what_is_no_answer_is_told_and_not_taken_for_one(said: bytes) -> None:
     with pytest.raises(ValueError, match=r"values to unpack|invalid literal"):
-        _parse_stat(said)
+        parse_stat(said)
 
 
 def test_what_does_not_come_to_its_end_is_ended(box: Sandbox) -> None:
