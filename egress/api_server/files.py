@@ -71,13 +71,7 @@ async def get_file(call: ApiCall, request: Request) -> Response:
 async def put_file(call: ApiCall, request: Request) -> Response:
     """Write the file that arrives. A request that breaks off leaves nothing."""
     query: FileWriteQuery = call.query
-    # The server has checked the header; a body in chunks has none.
-    length = request.headers.get("content-length")
-    writer = await call.context.in_thread(
-        lambda: FileWriter(
-            call.place, query.path, mode=query.mode or "", size=None if length is None else int(length)
-        )
-    )
+    writer = await call.context.in_thread(lambda: FileWriter(call.place, query.path, mode=query.mode or ""))
     try:
         async for piece in request.stream():
             # The last piece of a body is empty.

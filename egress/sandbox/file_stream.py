@@ -2,8 +2,8 @@
 
 Theory of operation. The script of `Files` runs as a command whose output or input is the content. A reader
 first learns the size of the file that the script has opened, and then names the part that it wants. A reader
-that is slow slows the command. A writer that breaks off kills the command, which removes what has arrived:
-the end of the input alone would make half of a file a whole one.
+that is slow slows the command. A writer sends a mark after the content: the end of the input alone may be that
+of a writer that broke off or was killed, and the script then removes what has arrived.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 import secrets
 import threading
-from contextlib import suppress
 from typing import Final
 
 from egress.errors import EgressError
-from egress.runtime.errors import ExecTimeoutError, SandboxError, SandboxStateError
+from egress.runtime.errors import ExecTimeoutError, SandboxError
 from egress.runtime.protocol import Output
 from egress.runtime.spec import MIB, Command, ExecResult
 from egress.sandbox.command_runner import CommandRunner
@@ -27,8 +26,8 @@ _MAX_HELD_BYTES: Final = MIB
 _SIZE_PATTERN: Final = re.compile(rb"[0-9]{1,19}")
 _MAX_SIZE_LINE_BYTES: Final = 32
 _UNEXPECTED_STATUS: Final = 1
-_INCOMPLETE_STATUS: Final = 49
-"""The exit status of the script for content of another size than announced."""
+_ABORT_TIMEOUT: Final = 10.0
+"""Seconds until a command that does not end by itself is killed."""
 
 
 class FileReader:
@@ -124,23 +123,15 @@ class FileWriter:
     """A file that is being written. It appears as a whole with `finish`, or not at all."""
 
     def __init__(
-        self,
-        place: CommandRunner,
-        path: Where,
-        *,
-        mode: str = "",
-        size: int | None = None,
-        timeout: float = STREAM_TIMEOUT,
+        self, place: CommandRunner, path: Where, *, mode: str = "", timeout: float = STREAM_TIMEOUT
     ) -> None:
-        """Begin. `mode` is octal; without it, an existing file keeps its permissions.
-
-        With `size`, content of another size is refused at the end.
-        """
+        """Begin. `mode` is octal; without it, an existing file keeps its permissions."""
         self._place = place
         self._path = path
         self._timeout = timeout
+        self._mark = secrets.token_hex(12)
         name = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-        argv = path_command("write", path, name, mode, "" if size is None else str(size))
+        argv = path_command("write", path, name, mode, self._mark)
         self._process = place.begin(Command(argv=argv, timeout=timeout))
 
     def write(self, data: bytes) -> None:
@@ -149,23 +140,25 @@ class FileWriter:
 
     def finish(self) -> None:
         """Complete the file. Raises the errors of `Files.write`."""
+        self._process.write(self._mark.encode())
         self._process.close_input()
         result = self._process.wait()
         if result.timed_out:
             raise _late_error(self._path, self._place.name, self._timeout)
-        if result.exit_code == _INCOMPLETE_STATUS:
-            raise SandboxStateError(
-                f"the content of {str(self._path)!r} did not arrive whole", "send it again with its right size"
-            )
         if result.exit_code:
             raise path_error(result.exit_code, self._path, self._place.name)
 
     def abort(self) -> None:
         """Remove what has arrived; returns when it is gone."""
-        self._process.kill()
-        # The sandbox may have ended with it.
-        with suppress(EgressError):
-            self._process.wait()
+        self._process.close_input()
+        try:
+            self._process.wait(_ABORT_TIMEOUT)
+        except TimeoutError:
+            # A process of the same user has stopped the command.
+            self._process.kill()
+        except EgressError:
+            # The sandbox has ended with its processes.
+            return
 
 
 def _late_error(path: Where, name: str, timeout: float) -> SandboxError:

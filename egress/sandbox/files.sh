@@ -102,8 +102,8 @@ verb_open() {
   tail -c "+$first" <&3 2>/dev/null | head -c "$count"
 }
 
-# WORDS: an unused temporary name, permissions or nothing, and the size or nothing: a sender that is killed closes the
-# input too, and its half must not become the file.
+# WORDS: an unused temporary name, permissions or nothing, and a mark that stands after the content, or nothing. The end of
+# the input alone may be that of a sender that was killed, and half of a file must not become the file.
 verb_write() {
   make=1
   reach_through
@@ -115,7 +115,11 @@ verb_write() {
   set -C
   (umask 077 && cat >"$new") 2>/dev/null || refuse 47
   set +C
-  [ -z "${3-}" ] || [ "$(stat -c %s "$new" 2>/dev/null)" = "$3" ] || refuse 49
+  if [ -n "${3-}" ]; then
+    [ "$(tail -c "${#3}" "$new" 2>/dev/null)" = "$3" ] || refuse 49
+    size=$(stat -c %s "$new" 2>/dev/null) || refuse 40
+    dd if=/dev/null of="$new" bs=1 seek=$((size - ${#3})) 2>/dev/null || refuse 47
+  fi
   mode=$2
   [ -z "$mode" ] && [ -f "./$last" ] && mode=$(stat -c %a "./$last" 2>/dev/null)
   [ -z "$mode" ] && mode=$(printf %o $((0666 & ~$(umask))))

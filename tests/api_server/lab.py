@@ -70,59 +70,8 @@ class ApiLab:
     def ask(
         self, method: str, target: str, body: object = None, headers: dict[str, str] | None = None
     ) -> Answer:
-        """Make one call; a body that is not bytes is sent as JSON."""
+        """Make one call."""
         return ask(self.server, method, target, body, headers)
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(30)
-        self.sock.connect(self._path)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    status: int
-    body: Any
-    headers: http.client.HTTPMessage
-
-
-def ask(
-    server: ApiServer, method: str, target: str, body: object = None, headers: dict[str, str] | None = None
-) -> Answer:
-    """Make one call; a body that is not bytes is sent as JSON."""
-    connection = RawConnection(str(server.path))
-    data = body if isinstance(body, bytes | type(None)) else json.dumps(body).encode()
-    try:
-        connection.request(method, target, data, headers or {})
-        response = connection.getresponse()
-        text = response.read()
-        is_json = text and response.headers.get("content-type") == "application/json"
-        return Answer(response.status, json.loads(text) if is_json else text, response.headers)
-    finally:
-        connection.close()
-
-
-@dataclass(frozen=True, slots=True)
-class ApiLab:
-    estate: MemoryFleet
-    server: ApiServer
-    asked_to_end: list[bool]
-    streams: list[WebSocketClient] = field(default_factory=list)
-
-    def ask(
-        self, method: str, target: str, body: object = None, headers: dict[str, str] | None = None
-    ) -> Answer:
-        """Make one call; a body that is not bytes is sent as JSON."""
-        connection = RawConnection(str(self.server.path))
-        data = body if isinstance(body, bytes | type(None)) else json.dumps(body).encode()
-        try:
-            connection.request(method, target, data, headers or {})
-            response = connection.getresponse()
-            text = response.read()
-            is_json = response.headers.get("content-type") == "application/json"
-            return Answer(response.status, json.loads(text) if is_json else text, response.headers)
-        finally:
-            connection.close()
 
     def connect(self) -> socket.socket:
         return connect(self.server.path, 30)

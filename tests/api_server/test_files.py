@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -10,6 +11,10 @@ import pytest
 from tests.api_server.file_lab import FileLab
 
 LARGE = os.urandom(3_000_000)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
 
 
 def test_a_file_goes_in_and_comes_out(files: FileLab) -> None:
@@ -20,7 +25,7 @@ def test_a_file_goes_in_and_comes_out(files: FileLab) -> None:
     assert (answer.headers["accept-ranges"], answer.body == LARGE) == ("bytes", True)
     facts = files.ask("GET", "stat", path="deep/new/data.bin").body
     assert (facts["kind"], facts["size"], facts["mode"]) == ("file", len(LARGE), "750")
-    assert os.listdir(files.workspace / "deep/new") == ["data.bin"]
+    assert names(files.workspace / "deep/new") == ["data.bin"]
 
 
 def test_an_empty_file_is_one(files: FileLab) -> None:
@@ -65,25 +70,26 @@ def test_a_condition_on_a_range_never_holds(files: FileLab) -> None:
 def test_an_upload_that_breaks_off_leaves_nothing(files: FileLab) -> None:
     (files.workspace / "a").write_bytes(b"old")
     with files.connect() as sock:
-        head = f"PUT {files.target('file', path='a')} HTTP/1.1\r\nHost: egress\r\nContent-Length: 999999\r\n\r\n"
+        head = (
+            f"PUT {files.target('file', path='a')} HTTP/1.1\r\nHost: egress\r\nContent-Length: 999999\r\n\r\n"
+        )
         sock.sendall(head.encode() + b"x" * 300_000)
         # The command is there once another call has been answered that was made after it.
         while not files.runtime.started:
             files.ask("GET", "stat", path="a")
     assert files.runtime.started[0].wait(20).exit_code != 0
-    assert {each: (files.workspace / each).read_bytes() for each in os.listdir(files.workspace)} == {
-        "a": b"old"
-    }
+    assert {each: (files.workspace / each).read_bytes() for each in names(files.workspace)} == {"a": b"old"}
 
 
 def test_chunks_that_break_off_leave_nothing(files: FileLab) -> None:
     with files.connect() as sock:
-        head = f"PUT {files.target('file', path='a')} HTTP/1.1\r\nHost: egress\r\nTransfer-Encoding: chunked\r\n\r\n"
+        line = f"PUT {files.target('file', path='a')} HTTP/1.1\r\n"
+        head = f"{line}Host: egress\r\nTransfer-Encoding: chunked\r\n\r\n"
         sock.sendall(head.encode() + b"5\r\nhello\r\n")
         while not files.runtime.started:
             files.ask("GET", "stat", path=".")
     assert files.runtime.started[0].wait(20).exit_code != 0
-    assert os.listdir(files.workspace) == []
+    assert names(files.workspace) == []
 
 
 def test_a_client_that_leaves_ends_the_command(files: FileLab) -> None:
@@ -110,7 +116,9 @@ def test_what_is_no_file_is_refused(files: FileLab) -> None:
         assert files.ask("PUT", "file", b"x" * 1_000_000, path=path).status == 422
 
 
-@pytest.mark.parametrize("path", ["../secret", "a/../../secret", "out", "folder/secret", "./../workspace/../secret"])
+@pytest.mark.parametrize(
+    "path", ["../secret", "a/../../secret", "out", "folder/secret", "./../workspace/../secret"]
+)
 def test_a_relative_path_cannot_leave_the_workspace(files: FileLab, path: str) -> None:
     outside = files.workspace.parent / "secret"
     outside.write_text("secret")
@@ -129,7 +137,7 @@ def test_a_relative_path_cannot_leave_the_workspace(files: FileLab, path: str) -
     for listed in ("..", "folder", "a/../.."):
         assert files.ask("GET", "dir", path=listed).status == 403
     assert outside.read_text() == "secret"
-    assert sorted(os.listdir(files.workspace.parent)) == ["secret", "workspace"]
+    assert names(files.workspace.parent) == ["secret", "workspace"]
 
 
 def test_an_absolute_path_is_used_as_written(files: FileLab) -> None:
@@ -144,7 +152,7 @@ def test_an_absolute_path_is_used_as_written(files: FileLab) -> None:
 def test_permissions_are_three_octal_digits(files: FileLab, mode: str) -> None:
     answer = files.ask("PUT", "file", b"x", path="a", mode=mode)
     assert (answer.status, answer.body["type"]) == (400, "request.invalid")
-    assert os.listdir(files.workspace) == []
+    assert names(files.workspace) == []
 
 
 def test_a_folder_is_made_listed_renamed_and_removed(files: FileLab) -> None:
@@ -165,7 +173,7 @@ def test_a_folder_is_made_listed_renamed_and_removed(files: FileLab) -> None:
     assert files.ask("POST", "rename", {"path": "a", "target": "c"}).status == 204
     assert files.ask("DELETE", "file", path="c").status == 422
     assert files.ask("DELETE", "file", path="c", recursive="true").status == 204
-    assert os.listdir(files.workspace) == []
+    assert names(files.workspace) == []
 
 
 def test_odd_names_are_names(files: FileLab) -> None:

@@ -19,3 +19,9 @@ def test_an_address_that_is_not_plain_https_is_refused(files: FileLab, url: str)
 def test_a_clone_cannot_lead_out_of_the_workspace(files: FileLab) -> None:
     answer = files.ask("POST", "git", {"url": "https://git.example.com/a", "path": "../a"})
     assert (answer.status, answer.body["type"]) == (403, "path.outside")
+
+
+@pytest.mark.system("git", "git")
+def test_the_failure_of_a_clone_has_a_type(files: FileLab) -> None:
+    answer = files.ask("POST", "git", {"url": "https://127.0.0.1:1/a.git", "depth": 1})
+    assert (answer.status, answer.body["type"]) == (502, "git.unreachable")

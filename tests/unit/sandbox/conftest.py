@@ -13,10 +13,15 @@ from tests.unit.sandbox.local_runtime import LocalRuntime
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Iterator[Sandbox]:
+def runtime(tmp_path: Path) -> Iterator[LocalRuntime]:
     runtime = LocalRuntime(tmp_path)
-    yield Sandbox.create(image="any", runtime=runtime)
+    yield runtime
     runtime.close()
+
+
+@pytest.fixture
+def box(runtime: LocalRuntime) -> Sandbox:
+    return Sandbox.create(image="any", runtime=runtime)
 
 
 @pytest.fixture

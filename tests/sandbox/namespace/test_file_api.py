@@ -1,0 +1,100 @@
+"""Files and clones over the API, where a kernel limits the user of the sandbox."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from egress.api_server.server import ApiServer
+from egress.fleet import Fleet
+from egress.fleet.protocol import FleetInfo
+from egress.sandbox import capabilities
+from tests.api_server.lab import Answer, ask
+from tests.fleet.memory_fleet import short_folder
+from tests.runtime.namespace.namespace_lab import NamespaceLab
+from tests.sandbox.git_lab import GitServerLab
+
+DATA = os.urandom(3_000_000)
+
+
+class RemoteFiles:
+    """The calls about one sandbox."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    def ask(
+        self, method: str, call: str, body: object = None, headers: dict[str, str] | None = None, **query: str
+    ) -> Answer:
+        target = f"/v1/sandboxes/one/{call}" + (f"?{urlencode(query)}" if query else "")
+        return ask(self._server, method, target, body, headers)
+
+    def run(self, line: str) -> str:
+        said: str = self.ask("POST", "exec", {"command": line}).body["stdout"]
+        return said
+
+
+@contextmanager
+def served_files(fleet: Fleet) -> Iterator[RemoteFiles]:
+    with short_folder() as folder:
+        server = ApiServer(fleet, folder)
+        try:
+            made = ask(server, "PUT", "/v1/sandboxes/one", {"image": capabilities.HOST_IMAGE})
+            assert made.status == 200, made.body
+            yield RemoteFiles(server)
+        finally:
+            fleet.remove("one")
+            server.close()
+
+
+@pytest.fixture
+def remote(house: NamespaceLab) -> Iterator[RemoteFiles]:
+    with served_files(Fleet(house.runtime, about=FleetInfo(kind="namespace"), tick=None)) as remote:
+        yield remote
+
+
+def test_a_file_goes_in_and_comes_out_and_belongs_to_the_user(remote: RemoteFiles) -> None:
+    assert remote.ask("PUT", "file", DATA, path="deep/data", mode="640").status == 204
+    assert remote.run("stat -c '%U %a' deep/data") == remote.run("echo $(id -un) 640")
+    assert remote.ask("GET", "file", path="deep/data").body == DATA
+    part = remote.ask("GET", "file", headers={"Range": "bytes=1000000-1999999"}, path="/workspace/deep/data")
+    assert (part.status, part.body) == (206, DATA[1_000_000:2_000_000])
+    entries = remote.ask("GET", "dir", path="deep").body["entries"]
+    assert [(each["name"], each["size"], each["mode"]) for each in entries] == [("data", len(DATA), "640")]
+
+
+def test_the_kernel_limits_what_an_absolute_path_reaches(remote: RemoteFiles, house: NamespaceLab) -> None:
+    for path in ("/etc/passwd", "/proc/sysrq-trigger", "/usr/bin/new"):
+        answer = remote.ask("PUT", "file", b"x", path=path)
+        assert (answer.status, answer.body["type"]) == (403, "path.denied"), path
+    # Nothing of the machine outside of the sandbox is there.
+    outside = Path(house.served.runtime)
+    assert outside.is_dir()
+    assert remote.ask("GET", "dir", path=str(outside)).status in (403, 404)
+    assert remote.ask("GET", "file", path="/etc/shadow").status in (403, 404)
+
+
+def test_a_link_of_a_program_leads_no_further_than_the_program(remote: RemoteFiles) -> None:
+    remote.run("ln -s /etc/passwd link; ln -s / root; ln -s loop loop")
+    for path in ("link", "root/etc/passwd", "loop"):
+        answer = remote.ask("GET", "file", path=path)
+        assert (answer.status, answer.body["type"]) == (403, "path.outside"), path
+    assert remote.ask("PUT", "file", b"x", path="root/tmp/new").status == 403
+    assert remote.run("ls /tmp/new 2>/dev/null") == ""
+
+
+@pytest.mark.system("git", "git")
+def test_a_clone_is_given_its_credential(namespaces: None, tmp_path: Path) -> None:
+    with GitServerLab(tmp_path) as forge:
+        commit = forge.seed("theirs")
+        with served_files(forge.fleet) as remote:
+            answer = remote.ask("POST", "git", {"url": forge.url("theirs"), "path": "copy", "branch": "main"})
+            assert (answer.status, answer.body) == (200, {"path": "copy", "commit": commit})
+            assert remote.ask("GET", "file", path="copy/README").body == b"hello\n"
+            denied = remote.ask("POST", "git", {"url": forge.url("none")})
+            assert denied.body["type"].startswith("git.")
