@@ -38,6 +38,24 @@ has it: a client that waits for that can end the command at any moment. More tha
 for the command are a problem, and end it. The command ends with the
 connection, unless it is `detached`.
 """
+FILES = """\
+## Files
+
+A relative path starts in the workspace, and neither `..` nor a link leads it out of there. An absolute path is
+used as written. Commands of the sandbox's user do the work, so a call can do what that user can, and nothing else.
+
+`PUT .../file` replaces the file when all of it has arrived; a request that breaks off leaves the old one. `GET`
+takes one range, such as `Range: bytes=0-499` or `bytes=-500`.
+
+```sh
+socket="$XDG_RUNTIME_DIR/egress/sandboxes.sock"
+curl --unix-socket "$socket" -T report.pdf 'http://egress/v1/sandboxes/one/file?path=in/report.pdf'
+curl --unix-socket "$socket" -r 0-99 'http://egress/v1/sandboxes/one/file?path=in/report.pdf'
+curl --unix-socket "$socket" -N 'http://egress/v1/sandboxes/one/watch?path=.'
+```
+
+A watch compares lists of the folder, so a file that is created and removed between two lists is not seen.
+"""
 
 
 def text() -> Iterator[str]:
@@ -50,6 +68,7 @@ def text() -> Iterator[str]:
     for operation in OPERATIONS.values():
         yield f"| `{operation.method} {operation.path}` | {_summary(operation)} | {_cells(operation)} |"
     yield ""
+    yield FILES
     yield STREAM
     yield "| message of the client | fields | |"
     yield "| --- | --- | --- |"

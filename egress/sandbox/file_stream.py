@@ -2,8 +2,8 @@
 
 Theory of operation. The script of `Files` runs as a command whose output or input is the content. A reader
 first learns the size of the file that the script has opened, and then names the part that it wants. A reader
-that is slow slows the command. A writer sends a mark after the content: the end of the input alone may be that
-of a writer that broke off or was killed, and the script then removes what has arrived.
+that is slow slows the command. A writer sends a mark after the content: the end of the input alone may be
+that of a writer that broke off or was killed, and the script then removes what has arrived.
 """
 
 from __future__ import annotations
