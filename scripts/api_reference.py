@@ -41,11 +41,11 @@ connection, unless it is `detached`.
 FILES = """\
 ## Files
 
-A relative path starts in the workspace, and neither `..` nor a link leads it out of there. An absolute path is
-used as written. Commands of the sandbox's user do the work, so a call can do what that user can, and nothing else.
+A relative path starts in the workspace, and neither `..` nor a link leads it out of there. An absolute path
+is used as written. Commands of the sandbox's user do the work: a call can do what that user can.
 
-`PUT .../file` replaces the file when all of it has arrived; a request that breaks off leaves the old one. `GET`
-takes one range, such as `Range: bytes=0-499` or `bytes=-500`.
+`PUT .../file` replaces the file when all of it has arrived; a request that breaks off leaves the old one.
+`GET` takes one range, such as `Range: bytes=0-499` or `bytes=-500`.
 
 ```sh
 socket="$XDG_RUNTIME_DIR/egress/sandboxes.sock"
