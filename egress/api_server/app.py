@@ -34,7 +34,7 @@ from egress.api_server.events import follow_events
 from egress.api_server.exec_call import serve_exec
 from egress.api_server.exec_stream import serve_exec_stream
 from egress.api_server.files import FILE_CALLS, get_file, head_file, put_file
-from egress.api_server.git_calls import GIT_CALLS
+from egress.api_server.git_calls import clone
 from egress.api_server.port_stream import serve_port_stream
 from egress.api_server.sandboxes import SANDBOX_CALLS
 from egress.api_server.watch_stream import watch_path
@@ -45,7 +45,7 @@ async def _openapi(call: ApiCall, _: Request) -> Response:
     return Response(msgspec.json.encode(document), media_type="application/json")
 
 
-BLOCKING_CALLS: dict[str, BlockingHandler] = {**SANDBOX_CALLS, **FILE_CALLS, **GIT_CALLS}
+BLOCKING_CALLS: dict[str, BlockingHandler] = {**SANDBOX_CALLS, **FILE_CALLS}
 STREAM_CALLS: dict[str, StreamHandler] = {
     "exec": serve_exec,
     "put_archive": put_archive,
@@ -54,6 +54,7 @@ STREAM_CALLS: dict[str, StreamHandler] = {
     "get_file": get_file,
     "put_file": put_file,
     "watch": watch_path,
+    "clone": clone,
     "events": follow_events,
     "openapi": _openapi,
 }

@@ -49,7 +49,7 @@ async def get_file(call: ApiCall, request: Request) -> Response:
     """Send a file, or a part of it."""
     query: PathQuery = call.query
     # Opened before the answer begins, so that a path that does not exist is an error and no empty file.
-    reader = await call.context.in_thread(FileReader, call.place, query.path)
+    reader = await call.context.waiting(FileReader, call.place, query.path)
     # There are no validators, so a condition on the range never holds, and the whole file is the answer.
     wanted = [] if "if-range" in request.headers else request.headers.getlist("range")
     try:
@@ -76,8 +76,8 @@ async def put_file(call: ApiCall, request: Request) -> Response:
         async for piece in request.stream():
             # The last piece of a body is empty.
             if piece:
-                await call.context.in_thread(writer.write, piece)
-        await call.context.in_thread(writer.finish)
+                await call.context.waiting(writer.write, piece)
+        await call.context.waiting(writer.finish)
     except BaseException:
         await asyncio.shield(asyncio.ensure_future(call.context.in_thread(writer.abort)))
         raise
@@ -86,7 +86,7 @@ async def put_file(call: ApiCall, request: Request) -> Response:
 
 async def _pieces(call: ApiCall, reader: FileReader) -> AsyncIterator[bytes]:
     try:
-        while piece := await call.context.in_thread(reader.read):
+        while piece := await call.context.waiting(reader.read):
             yield piece
     finally:
         await asyncio.shield(asyncio.ensure_future(call.context.in_thread(reader.close)))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from starlette.requests import Request
+from starlette.responses import Response
 
 from egress.api.schema import CloneSettings, CloneView
-from egress.api_server.call import ApiCall
+from egress.api_server.call import ApiCall, json_response
 from egress.sandbox.git import Git
 
-if TYPE_CHECKING:
-    from egress.api_server.call import BlockingHandler
+
+async def clone(call: ApiCall, _: Request) -> Response:
+    """Clone a repository. A client that leaves does not stop it; its timeout does."""
+    return json_response(await call.context.waiting(_clone, call))
 
 
 def _clone(call: ApiCall) -> CloneView:
@@ -18,7 +21,3 @@ def _clone(call: ApiCall) -> CloneView:
         body.url, body.path, branch=body.branch, depth=body.depth, timeout=body.timeout
     )
     return CloneView(path=made.path, commit=made.commit)
-
-
-GIT_CALLS: dict[str, BlockingHandler] = {"clone": _clone}
-"""Handlers by the names of their operations."""

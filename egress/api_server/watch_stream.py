@@ -13,7 +13,6 @@ from egress.api.schema import ChangeView, WatchQuery
 from egress.api_server.call import ApiCall, json_text, problem_from
 from egress.api_server.events import PULSE_INTERVAL
 from egress.api_server.exec_call import EVENT_STREAM, event, problem_event
-from egress.errors import EgressError
 from egress.sandbox.files import Files
 from egress.sandbox.watch import Change
 
@@ -26,7 +25,7 @@ async def watch_path(call: ApiCall, _: Request) -> Response:
     def begin() -> Iterator[Change]:
         return watch.enter_context(Files(call.place).watch(query.path, interval=query.interval))
 
-    changes = await call.context.in_thread(begin)
+    changes = await call.context.waiting(begin)
     return StreamingResponse(_events(call, watch, changes), media_type=EVENT_STREAM)
 
 
@@ -37,7 +36,7 @@ async def _events(call: ApiCall, watch: ExitStack, changes: Iterator[Change]) ->
         # The first line at once: a client waits for the head of the answer before it acts.
         yield b": watching\n\n"
         while True:
-            coming = coming or asyncio.ensure_future(call.context.in_thread(_next, changes))
+            coming = coming or asyncio.ensure_future(call.context.waiting(_next, changes))
             await asyncio.wait({coming}, timeout=PULSE_INTERVAL)
             if not coming.done():
                 yield b": alive\n\n"
@@ -47,8 +46,7 @@ async def _events(call: ApiCall, watch: ExitStack, changes: Iterator[Change]) ->
                 return
             coming = None
             yield event("change", ChangeView(kind=change.kind, path=json_text(change.path)))
-    except EgressError as error:
-        # The watched folder, or its sandbox, is gone.
+    except Exception as error:  # noqa: BLE001 - the client waits for the last event, whatever it is
         yield problem_event(problem_from(error))
     finally:
         if coming is not None:
