@@ -40,11 +40,11 @@ class RemoteFiles:
 
 
 @contextmanager
-def served_files(fleet: Fleet) -> Iterator[RemoteFiles]:
+def served_files(fleet: Fleet, **settings: object) -> Iterator[RemoteFiles]:
     with short_folder() as folder:
         server = ApiServer(fleet, folder)
         try:
-            made = ask(server, "PUT", "/v1/sandboxes/one", {"image": capabilities.HOST_IMAGE})
+            made = ask(server, "PUT", "/v1/sandboxes/one", {"image": capabilities.HOST_IMAGE, **settings})
             assert made.status == 200, made.body
             yield RemoteFiles(server)
         finally:
@@ -86,6 +86,16 @@ def test_a_link_of_a_program_leads_no_further_than_the_program(remote: RemoteFil
         assert (answer.status, answer.body["type"]) == (403, "path.outside"), path
     assert remote.ask("PUT", "file", b"x", path="root/tmp/new").status == 403
     assert remote.run("ls /tmp/new 2>/dev/null") == ""
+
+
+def test_a_file_that_does_not_fit_leaves_the_old_one(house: NamespaceLab) -> None:
+    fleet = Fleet(house.runtime, about=FleetInfo(kind="namespace"), tick=None)
+    with served_files(fleet, limits={"disk_mib": 2}) as remote:
+        assert remote.ask("PUT", "file", b"old", path="a").status == 204
+        answer = remote.ask("PUT", "file", DATA, path="a")
+        assert (answer.status, answer.body["type"]) == (403, "path.denied")
+        assert remote.ask("GET", "file", path="a").body == b"old"
+        assert remote.run("ls -A") == "a\n"
 
 
 @pytest.mark.system("git", "git")
