@@ -2,7 +2,8 @@
 
 The package root holds the pure core (`rules`, `credentials`, `http1`, `scrub`, `address`,
 `exchange`) and the services around it. Importing `egress` loads none of them: `Sandbox`, `AsyncSandbox`,
-`ExecResult`, `open_fleet` and the errors of sandboxes are loaded when they are first asked for.
+`ExecResult`, `open_fleet`, `open_remote` and the errors of sandboxes are loaded when they are first asked
+for.
 """
 
 # Nothing is imported here: `python -m egress` comes by before it has stopped looking in the folder it was

@@ -1,7 +1,7 @@
 # What type checkers see of `egress`: the names are loaded when they are first asked for.
 
 from egress.errors import EgressError, UnreadableError, UsageError
-from egress.fleet import open_fleet
+from egress.fleet import open_fleet, open_remote
 from egress.fleet.errors import SandboxDiffersError
 from egress.runtime.errors import (
     ArchiveError,
@@ -81,6 +81,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "open_fleet",
+    "open_remote",
 ]
 
 __version__: str

@@ -18,7 +18,7 @@ from typing import Any, Final, override
 
 import msgspec
 
-from egress.api.endpoint import UnixEndpoint
+from egress.api.endpoint import ApiEndpoint
 from egress.api.operations import OPERATIONS
 from egress.api.schema import MAX_PIECE_BYTES, Problem
 from egress.api.websocket_client import WebSocketClient, WebSocketLostError
@@ -51,7 +51,7 @@ class ApiProblemError(Exception):
 class ApiClient:
     """The calls of one program to one server."""
 
-    def __init__(self, endpoint: UnixEndpoint) -> None:
+    def __init__(self, endpoint: ApiEndpoint) -> None:
         self._endpoint = endpoint
         self._lock = threading.Lock()
         self._kept: list[_KeptConnection] = []
@@ -59,7 +59,7 @@ class ApiClient:
         self._is_closed = False
 
     @property
-    def endpoint(self) -> UnixEndpoint:
+    def endpoint(self) -> ApiEndpoint:
         return self._endpoint
 
     @property
@@ -169,7 +169,8 @@ class ApiClient:
         is_reusable = False
         try:
             response = connection.ask(operation.method, operation.target(parts, query), body)
-            if response.status >= http.client.BAD_REQUEST:
+            # A redirect is no success either, and is not followed: the token is for this server alone.
+            if response.status >= http.client.MULTIPLE_CHOICES:
                 raise _problem(response.status, response.read(_MAX_PROBLEM_BYTES))
             yield response
             is_reusable = keep and response.isclosed()
@@ -213,7 +214,7 @@ class ApiClient:
 class _KeptConnection(http.client.HTTPConnection):
     """One connection, for one call after the other."""
 
-    def __init__(self, endpoint: UnixEndpoint, sock: socket.socket) -> None:
+    def __init__(self, endpoint: ApiEndpoint, sock: socket.socket) -> None:
         super().__init__(endpoint.host)
         self.sock = sock
         self.used = time.monotonic()

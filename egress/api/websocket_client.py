@@ -30,7 +30,7 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 from egress.api.schema import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
-    from egress.api.endpoint import UnixEndpoint
+    from egress.api.endpoint import ApiEndpoint
 
 _READ_BYTES: Final = 256 * 1024
 _MAX_REFUSAL_BYTES: Final = 64 * 1024
@@ -43,7 +43,7 @@ class WebSocketLostError(OSError):
 class WebSocketClient:
     """One WebSocket, from its handshake to `close`."""
 
-    def __init__(self, sock: socket.socket, endpoint: UnixEndpoint, target: str) -> None:
+    def __init__(self, sock: socket.socket, endpoint: ApiEndpoint, target: str) -> None:
         self._sock = sock
         self._endpoint = endpoint
         self._target = target

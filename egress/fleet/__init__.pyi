@@ -4,7 +4,7 @@ from egress.fleet.fleet import Fleet
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.opening import open_fleet
 from egress.fleet.protocol import FleetInfo, Preview, SandboxFleet, SandboxStatus
-from egress.fleet.remote import RemoteRuntime
+from egress.fleet.remote import RemoteRuntime, open_remote
 
 __all__ = [
     "NO_TIME_LIMIT",
@@ -16,4 +16,5 @@ __all__ = [
     "SandboxLifetime",
     "SandboxStatus",
     "open_fleet",
+    "open_remote",
 ]

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, Self
 
 from egress.api import schema
 from egress.api.client import ApiClient, ApiLostError, ApiProblemError
-from egress.api.endpoint import UnixEndpoint
+from egress.api.endpoint import ApiEndpoint, UnixEndpoint
 from egress.errors import reason_of
 from egress.fleet import api_values
 from egress.fleet.errors import FleetUnavailableError
@@ -38,9 +38,12 @@ def _count_nothing(_: int) -> None:
 class RemoteRuntime:
     """`SandboxFleet` of another process."""
 
-    def __init__(self, path: Path) -> None:
-        """Connect to the fleet. Raises `FleetUnavailableError` without an answer."""
-        self._client = ApiClient(UnixEndpoint(path))
+    def __init__(self, place: Path | ApiEndpoint) -> None:
+        """Connect to the fleet at a unix socket or an endpoint.
+
+        Raises `FleetUnavailableError` without an answer.
+        """
+        self._client = ApiClient(UnixEndpoint(place) if isinstance(place, Path) else place)
         self.count_bytes: Callable[[int], None] = _count_nothing
         """Is told of each piece that `put` sends and `get` receives, with its size in bytes."""
         with self._translated():
@@ -239,6 +242,23 @@ class RemoteRuntime:
             raise gone_error() from None
 
 
+def open_remote(url: str, *, token: str, ca_file: Path | None = None) -> RemoteRuntime:
+    """Connect to the sandboxes of `egress up --api-listen`, which may run on another machine.
+
+    The result is a `runtime` for `Sandbox` and `AsyncSandbox`, in any number of threads, until it is closed.
+    `ca_file` holds the authorities to trust instead of those of the system. A sandbox there gets no volumes.
+
+    Raises `UsageError` for an address or a token that is none, `FleetUnavailableError` without an answer, and
+    `FleetFaultError` for a wrong token.
+
+    >>> with open_remote("https://boxes.example.com:8700", token=token) as remote:  # doctest: +SKIP
+    ...     Sandbox.create(runtime=remote).exec("echo hello").text
+    """
+    from egress.api.url_endpoint import UrlEndpoint  # noqa: PLC0415 - the unix socket needs none of it
+
+    return RemoteRuntime(UrlEndpoint.read(url, token, ca_file))
+
+
 def connect_if_served(path: Path) -> RemoteRuntime | None:
     """The fleet that is served at this path; None if no process listens there."""
     if not path.is_socket():
@@ -249,7 +269,15 @@ def connect_if_served(path: Path) -> RemoteRuntime | None:
         return None
 
 
-def _unreachable(endpoint: UnixEndpoint, cause: BaseException) -> FleetUnavailableError:
+def _unreachable(endpoint: ApiEndpoint, cause: BaseException) -> FleetUnavailableError:
+    if not isinstance(endpoint, UnixEndpoint):
+        # That of a certificate is a text for people; the other text of the library names its own source.
+        told = reason_of(cause) if isinstance(cause, OSError) else type(cause).__name__
+        reason = getattr(cause, "verify_message", "") or told
+        return FleetUnavailableError(
+            f"cannot connect to {endpoint}: {reason}",
+            "check the address, its certificate, and that `egress up --api-listen` runs there",
+        )
     if isinstance(cause, FileNotFoundError | ConnectionRefusedError):
         return FleetUnavailableError(f"`egress up` is not running (no answer at {endpoint})", _START_HINT)
     reason = reason_of(cause) if isinstance(cause, OSError) else type(cause).__name__
