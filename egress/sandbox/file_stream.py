@@ -51,8 +51,7 @@ class FileReader:
     def begin(self, first: int, count: int) -> None:
         """Ask for `count` bytes from the offset `first`."""
         self._left = count
-        # Programs count bytes from 1.
-        self._process.write(b"%d %d\n" % (first + 1, count))
+        self._process.write(b"%d %d\n" % (first, count))
         self._process.close_input()
 
     def read(self) -> bytes:

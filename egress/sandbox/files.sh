@@ -88,7 +88,7 @@ verb_read() {
   exec head -c "$1" "./$last"
 }
 
-# Prints the size of a file in a line, reads a line with a first byte (from 1) and a count, and prints these bytes.
+# Prints the size of a file in a line, reads a line with an offset and a count, and prints these bytes.
 verb_open() {
   reach_through
   file
@@ -97,9 +97,10 @@ verb_open() {
   # All that follows is of this one open file, whatever is renamed over its name meanwhile.
   exec 3<"./$last"
   stat -L -c %s /proc/self/fd/3 2>/dev/null || refuse 40
-  IFS=' ' read -r first count || exit 0
-  [ "$first" = 1 ] && exec head -c "$count" <&3
-  tail -c "+$first" <&3 2>/dev/null | head -c "$count"
+  IFS=' ' read -r offset count || exit 0
+  # Reads nothing, but moves the position that `head` goes on from.
+  [ "$offset" = 0 ] || dd bs=1 skip="$offset" count=0 <&3 2>/dev/null || refuse 47
+  exec head -c "$count" <&3
 }
 
 # WORDS: an unused temporary name, permissions or nothing, and a mark that stands after the content, or nothing. The end of
@@ -116,9 +117,10 @@ verb_write() {
   (umask 077 && cat >"$new") 2>/dev/null || refuse 47
   set +C
   if [ -n "${3-}" ]; then
-    [ "$(tail -c "${#3}" "$new" 2>/dev/null)" = "$3" ] || refuse 49
     size=$(stat -c %s "$new" 2>/dev/null) || refuse 40
-    dd if=/dev/null of="$new" bs=1 seek=$((size - ${#3})) 2>/dev/null || refuse 47
+    size=$((size - ${#3}))
+    [ "$size" -ge 0 ] && [ "$(dd if="$new" bs=1 skip="$size" 2>/dev/null)" = "$3" ] || refuse 49
+    dd if=/dev/null of="$new" bs=1 seek="$size" 2>/dev/null || refuse 47
   fi
   mode=$2
   [ -z "$mode" ] && [ -f "./$last" ] && mode=$(stat -c %a "./$last" 2>/dev/null)
