@@ -57,10 +57,11 @@ class PortLab:
         with socket.create_connection((self.at.host, self.at.port), 30) as sock:
             sock.sendall(text.encode())
             sock.shutdown(socket.SHUT_WR)
-            return b"".join(iter(lambda: _received(sock), b""))
+            return b"".join(iter(lambda: received(sock), b""))
 
 
-def _received(sock: socket.socket) -> bytes:
+def received(sock: socket.socket) -> bytes:
+    """The next bytes; none at the end, however the server came to it."""
     try:
         return sock.recv(65536)
     except ConnectionResetError:

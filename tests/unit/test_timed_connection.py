@@ -83,3 +83,4 @@ async def test_a_websocket_ends_the_time(monkeypatch: pytest.MonkeyPatch) -> Non
     connection.data_received(_WEBSOCKET)
     assert connection.is_upgraded
     assert not due & set(timers.due)
+    assert _TIMEOUT not in timers.due.values()

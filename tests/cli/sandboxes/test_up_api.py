@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from egress import Sandbox, open_remote
 from tests.cli.command import Outcome, egress, put
+from tests.proxy.lab.certificates import Certificates
 from tests.runtime.namespace.conftest import namespaces, refusal
 
 __all__ = ["namespaces", "refusal"]
@@ -90,6 +92,32 @@ def test_a_program_with_the_token_reaches_it_and_a_sandbox_does_not(place: ApiPl
     assert place.egress("down").status == 0
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 30)
+
+
+def test_a_background_process_has_the_certificate_and_the_token_that_were_named(place: ApiPlace) -> None:
+    certificates = Certificates()
+    certificate, key = certificates.write_leaf(place.folder, "localhost")
+    token = place.folder / "token"
+    token.touch(0o600)
+    token.write_text(f"{'named-token-' * 4}\n")
+    port = _free_port()
+    up = place.egress(
+        *("up", "--rules", "hosts.yaml", "--runtime", "namespace", "--ready", "0"),
+        *("--api-listen", f"127.0.0.1:{port}", "--api-token-file", "token"),
+        *("--api-tls-cert", certificate.name, "--api-tls-key", key.name),
+    )
+    assert up.status == 0, up
+    assert f"API: https://127.0.0.1:{port}, with the token in token\n" in up.out
+    ca = certificates.write_ca(place.folder / "ca.pem")
+    shown = token.read_text().strip()
+    with (
+        open_remote(f"https://localhost:{port}", token=shown, ca_file=ca) as remote,
+        Sandbox.create(runtime=remote) as sandbox,
+    ):
+        assert sandbox.exec("cat", input="over the port").text == "over the port"
+        sandbox.files.write("file", "there")
+        assert sandbox.files.read_text("file") == "there"
+    assert not (place.folder / "state" / "api.token").exists()
 
 
 def test_a_port_that_is_taken_is_told_and_nothing_starts(place: ApiPlace) -> None:
