@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, Final, override
+from typing import Any, Final, Self, override
 
 import msgspec
 
@@ -25,6 +25,8 @@ from egress.api.websocket_client import WebSocketClient, WebSocketLostError
 
 _MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 _MAX_PROBLEM_BYTES: Final = 64 * 1024
+_MAX_EVENT_BYTES: Final = 8 * MAX_PIECE_BYTES
+"""The longest line of an event: a piece in which each byte may be escaped."""
 _MAX_KEPT: Final = 8
 """Connections that are kept for later calls."""
 _MAX_KEPT_SECONDS: Final = 30.0
@@ -85,7 +87,7 @@ class ApiClient:
         body: msgspec.Struct | None = None,
     ) -> T:
         """Make a call, and return its answer."""
-        with self._request(name, parts, query, _encoded(body)) as response:
+        with self._request(name, parts, query, _encoded(body)) as (_, response):
             try:
                 return msgspec.json.decode(response.read(_MAX_ANSWER_BYTES), type=answer)
             except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -99,14 +101,14 @@ class ApiClient:
         body: msgspec.Struct | None = None,
     ) -> None:
         """Make a call that has no answer."""
-        with self._request(name, parts, query, _encoded(body)) as response:
+        with self._request(name, parts, query, _encoded(body)) as (_, response):
             response.read(_MAX_PROBLEM_BYTES)
 
     def send(self, name: str, parts: Mapping[str, str], query: Query, pieces: Iterable[bytes]) -> None:
         """Make a call whose request is a stream. An error of the stream itself is raised as it is."""
         source = _Source(pieces)
         try:
-            with self._request(name, parts, query, source) as response:
+            with self._request(name, parts, query, source) as (_, response):
                 response.read(_MAX_PROBLEM_BYTES)
         except ApiLostError:
             if source.error is not None:
@@ -116,14 +118,21 @@ class ApiClient:
     @contextmanager
     def receive(self, name: str, parts: Mapping[str, str], query: Query) -> Iterator[Iterator[bytes]]:
         """Make a call whose answer is a stream."""
-        with self._request(name, parts, query, b"", keep=False) as response:
+        with self._request(name, parts, query, b"", keep=False) as (_, response):
             yield _pieces(response)
 
+    def fetch(self, name: str, parts: Mapping[str, str], query: Query) -> tuple[bytes, Mapping[str, str]]:
+        """Make a call whose answer is bytes, and return them with the headers."""
+        with self._request(name, parts, query, b"") as (_, response):
+            return response.read(_MAX_ANSWER_BYTES), response.headers  # type: ignore[return-value]
+
     @contextmanager
-    def follow[T: msgspec.Struct](self, event: type[T], name: str) -> Iterator[Iterator[T]]:
+    def follow[T: msgspec.Struct](
+        self, event: type[T], name: str, parts: Mapping[str, str] = _NO_PARTS, query: Query = _NO_PARTS
+    ) -> Iterator[EventStream[T]]:
         """Make a call whose answer is a stream of server-sent events. It ends with the connection."""
-        with self._request(name, _NO_PARTS, _NO_PARTS, b"", keep=False) as response:
-            yield _events(event, response)
+        with self._request(name, parts, query, b"", keep=False, accept="text/event-stream") as opened:
+            yield EventStream(event, *opened)
 
     def open_stream(self, name: str, parts: Mapping[str, str]) -> WebSocketClient:
         """Open the WebSocket of an operation; `leave_stream` closes it."""
@@ -163,16 +172,17 @@ class ApiClient:
         body: bytes | Iterable[bytes],
         *,
         keep: bool = True,
-    ) -> Iterator[http.client.HTTPResponse]:
+        accept: str = "",
+    ) -> Iterator[tuple[_KeptConnection, http.client.HTTPResponse]]:
         operation = OPERATIONS[name]
         connection = self._take()
         is_reusable = False
         try:
-            response = connection.ask(operation.method, operation.target(parts, query), body)
+            response = connection.ask(operation.method, operation.target(parts, query), body, accept)
             # A redirect is no success either, and is not followed: the token is for this server alone.
             if response.status >= http.client.MULTIPLE_CHOICES:
                 raise _problem(response.status, response.read(_MAX_PROBLEM_BYTES))
-            yield response
+            yield connection, response
             is_reusable = keep and response.isclosed()
         except _ERRORS as error:
             raise error if isinstance(error, ApiLostError) else _lost(error) from None
@@ -233,9 +243,13 @@ class _KeptConnection(http.client.HTTPConnection):
         # Nothing may come between two calls, so a readable socket has ended.
         return not select.select([self.sock], [], [], 0)[0]
 
-    def ask(self, method: str, target: str, body: bytes | Iterable[bytes]) -> http.client.HTTPResponse:
+    def ask(
+        self, method: str, target: str, body: bytes | Iterable[bytes], accept: str = ""
+    ) -> http.client.HTTPResponse:
         """Send a request, and return its answer, whose body is still to be read."""
         headers = dict(self._headers)
+        if accept:
+            headers["accept"] = accept
         if isinstance(body, bytes) and body:
             headers["content-type"] = "application/json"
         is_stream = not isinstance(body, bytes)
@@ -252,6 +266,42 @@ class _KeptConnection(http.client.HTTPConnection):
         if self.sock is not None:
             with _ignored():
                 self.sock.shutdown(socket.SHUT_RDWR)
+
+
+class EventStream[T: msgspec.Struct]:
+    """Server-sent events as they come, until the connection ends."""
+
+    def __init__(
+        self, kind: type[T], connection: _KeptConnection, response: http.client.HTTPResponse
+    ) -> None:
+        self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
+        self._connection = connection
+        self._response = response
+
+    def end(self) -> None:
+        """End the connection, from any thread: whoever waits for an event gets the end."""
+        self._connection.end()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        while True:
+            try:
+                line = self._response.readline(_MAX_EVENT_BYTES)
+            except _ERRORS:
+                raise StopIteration from None
+            if not line:
+                raise StopIteration
+            # Every event of ours is one line of data; other lines keep the connection alive.
+            if line.startswith(b"data: "):
+                return self._decode(line[6:])
+
+    def _decode(self, data: bytes) -> T:
+        try:
+            return self._decoder.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise _no_answer() from None
 
 
 class _Source:
@@ -276,20 +326,6 @@ def _encoded(body: msgspec.Struct | None) -> bytes:
 def _pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
     while piece := response.read(4 * MAX_PIECE_BYTES):
         yield piece
-
-
-def _events[T: msgspec.Struct](kind: type[T], response: http.client.HTTPResponse) -> Iterator[T]:
-    decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
-    while True:
-        try:
-            line = response.readline(_MAX_PROBLEM_BYTES)
-        except _ERRORS:
-            return
-        if not line:
-            return
-        # Every event of ours is one line of data; other lines keep the connection alive.
-        if line.startswith(b"data: "):
-            yield decoder.decode(line[6:])
 
 
 def _problem(status: int, body: bytes) -> ApiProblemError:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from egress.api.operations import OPERATIONS, Operation
-from egress.api.schema import ClientMessage, Problem, ServerMessage, StartMessage
+from egress.api.schema import ClientMessage, OutputEventView, Problem, ServerMessage, StartMessage
 
 Json = dict[str, Any]
 
@@ -93,7 +93,7 @@ def _success(operation: Operation) -> Json:
     schema = _ref(operation.answer) if operation.answer is not None else {}
     media = _MEDIA_TYPES[operation.returns]
     content = {media: {"schema": schema if operation.returns == "json" else {}}}
-    if operation.name == "exec":
+    if operation.can_follow:
         content[_MEDIA_TYPES["events"]] = {"schema": {}}
     return {"description": operation.summary, "content": content}
 
@@ -110,7 +110,7 @@ def _ref(kind: type[msgspec.Struct]) -> Json:
 
 
 def _components(offered: list[Operation]) -> Json:
-    kinds: set[Any] = {Problem, StartMessage, ClientMessage, ServerMessage}
+    kinds: set[Any] = {Problem, StartMessage, ClientMessage, ServerMessage, OutputEventView}
     for operation in offered:
         kinds |= {each for each in (operation.body, operation.answer) if each is not None}
     found: Json = msgspec.json.schema_components(sorted(kinds, key=str), ref_template=_REFERENCE)[1]

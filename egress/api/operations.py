@@ -32,6 +32,8 @@ class Operation:
     answer: type[Struct] | None = None
     returns: Content = "json"
     status: int = 200
+    can_follow: bool = False
+    """Whether a client that accepts events gets its answer as events."""
     owner_only: bool = False
     """Whether only the unix socket of the owner offers it."""
 
@@ -49,6 +51,7 @@ class Operation:
 
 
 _SANDBOX: Final = "/v1/sandboxes/{name}"
+_PROCESS: Final = f"{_SANDBOX}/processes/{{process}}"
 
 
 def _sandbox_verb(name: str, summary: str) -> Operation:
@@ -156,6 +159,7 @@ _ALL: Final = (
         summary="Run a command to its end; the end of the connection ends the command.",
         body=schema.CommandSettings,
         answer=schema.CommandResult,
+        can_follow=True,
     ),
     Operation(
         name="exec_stream",
@@ -164,6 +168,70 @@ _ALL: Final = (
         summary="Run a command, with its input and output as messages of a WebSocket.",
         returns="websocket",
         status=101,
+    ),
+    Operation(
+        name="start_process",
+        method="POST",
+        path=f"{_SANDBOX}/processes",
+        summary="Start a command that any client finds again by its id.",
+        body=schema.ProcessSettings,
+        answer=schema.ProcessView,
+        status=201,
+    ),
+    Operation(
+        name="list_processes",
+        method="GET",
+        path=f"{_SANDBOX}/processes",
+        summary="List the processes that run, and the last that ended.",
+        answer=schema.ProcessesView,
+    ),
+    Operation(
+        name="get_process",
+        method="GET",
+        path=_PROCESS,
+        summary="Return a process.",
+        answer=schema.ProcessView,
+    ),
+    Operation(
+        name="delete_process",
+        method="DELETE",
+        path=_PROCESS,
+        summary="End a process if it runs, and forget it.",
+        returns="none",
+    ),
+    Operation(
+        name="read_output",
+        method="GET",
+        path=f"{_PROCESS}/output",
+        summary="Return the kept output from an offset on; as events, follow it.",
+        query=schema.OutputQuery,
+        returns="bytes",
+        can_follow=True,
+    ),
+    Operation(
+        name="write_input",
+        method="POST",
+        path=f"{_PROCESS}/stdin",
+        summary="Send input, as bytes.",
+        query=schema.InputQuery,
+        sends="bytes",
+        returns="none",
+    ),
+    Operation(
+        name="signal_process",
+        method="POST",
+        path=f"{_PROCESS}/signal",
+        summary="Send a signal, or end the process group.",
+        body=schema.SignalSettings,
+        returns="none",
+    ),
+    Operation(
+        name="wait_for_process",
+        method="POST",
+        path=f"{_PROCESS}/wait",
+        summary="Wait for the end of a process, a text in its output, or a listener on a port.",
+        body=schema.WaitSettings,
+        answer=schema.ProcessView,
     ),
     Operation(
         name="put_archive",

@@ -36,6 +36,7 @@ from egress.api_server.exec_stream import serve_exec_stream
 from egress.api_server.files import FILE_CALLS, get_file, head_file, put_file
 from egress.api_server.git_calls import clone
 from egress.api_server.port_stream import serve_port_stream
+from egress.api_server.processes import PROCESS_CALLS, PROCESS_STREAMS
 from egress.api_server.sandboxes import SANDBOX_CALLS
 from egress.api_server.watch_stream import watch_path
 
@@ -45,8 +46,9 @@ async def _openapi(call: ApiCall, _: Request) -> Response:
     return Response(msgspec.json.encode(document), media_type="application/json")
 
 
-BLOCKING_CALLS: dict[str, BlockingHandler] = {**SANDBOX_CALLS, **FILE_CALLS}
+BLOCKING_CALLS: dict[str, BlockingHandler] = {**SANDBOX_CALLS, **FILE_CALLS, **PROCESS_CALLS}
 STREAM_CALLS: dict[str, StreamHandler] = {
+    **PROCESS_STREAMS,
     "exec": serve_exec,
     "put_archive": put_archive,
     "get_archive": get_archive,

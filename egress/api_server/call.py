@@ -197,6 +197,7 @@ STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "session.closed": HTTPStatus.CONFLICT,
     "path.exists": HTTPStatus.CONFLICT,
     "port.closed": HTTPStatus.CONFLICT,
+    "process.ended": HTTPStatus.CONFLICT,
     "sandbox.died": HTTPStatus.GONE,
     "unsupported": HTTPStatus.NOT_IMPLEMENTED,
     "sandbox.timeout": HTTPStatus.REQUEST_TIMEOUT,

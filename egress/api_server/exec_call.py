@@ -41,13 +41,9 @@ async def serve_exec(call: ApiCall, request: Request) -> Response:
 
 
 def _command(settings: CommandSettings) -> Command:
-    if (settings.command is None) == (settings.argv is None):
-        raise UnfitRequestError("a command is either `command` or `argv`", "name one of them")
-    line = settings.command or ""
-    argv = options.command_words(line) if settings.argv is None else settings.argv
     most = _DEFAULT_OUTPUT_BYTES if settings.max_output is None else settings.max_output
     return Command(
-        argv=argv,
+        argv=words_of(settings.command, settings.argv),
         cwd=settings.cwd,
         env=settings.env,
         timeout=settings.timeout,
@@ -55,6 +51,13 @@ def _command(settings: CommandSettings) -> Command:
         input=_input(settings),
         most_output=min(most, _MAX_OUTPUT_BYTES),
     )
+
+
+def words_of(line: str | None, argv: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the words of a command. Raises `UnfitRequestError` unless it has one form."""
+    if (line is None) == (argv is None):
+        raise UnfitRequestError("a command is either `command` or `argv`", "name one of them")
+    return options.command_words(line or "") if argv is None else argv
 
 
 def _input(settings: CommandSettings) -> bytes:
@@ -70,7 +73,7 @@ async def _run(call: ApiCall, request: Request, command: Command) -> ExecResult:
     """Run a command to its end, or until the client leaves."""
     process = await call.context.in_thread(call.fleet.spawn, call.name, command, NO_OUTPUT)
     waiting = asyncio.ensure_future(call.context.waiting(process.wait))
-    leaving = asyncio.ensure_future(_left(request))
+    leaving = asyncio.ensure_future(client_left(request))
     try:
         await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not waiting.done():
@@ -83,7 +86,7 @@ async def _run(call: ApiCall, request: Request, command: Command) -> ExecResult:
             await asyncio.shield(asyncio.ensure_future(call.context.in_thread(process.kill)))
 
 
-async def _left(request: Request) -> None:
+async def client_left(request: Request) -> None:
     """Return when the client has left. Its body was read, so nothing else can come."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -16,6 +16,7 @@ from egress.api.schema import (
     LimitSettings,
     MountSettings,
     Problem,
+    ProcessView,
     SandboxEventView,
     SandboxSettings,
     SandboxView,
@@ -28,6 +29,7 @@ from egress.fleet import errors as of_fleets
 from egress.fleet.errors import FleetFaultError
 from egress.fleet.lifetime import SandboxLifetime
 from egress.fleet.protocol import FleetInfo, SandboxStatus, Snapshot
+from egress.fleet.tracking import ProcessStatus
 from egress.runtime import errors as of_runtimes
 from egress.runtime.spec import Command, Event, EventKind, Info, Mount, SandboxLimits, Spec, Terminal
 
@@ -234,6 +236,16 @@ def command_from(message: StartMessage, most_output: int) -> Command:
         input=b"" if is_closed else None,
         most_output=most_output,
     )
+
+
+def process_view(status: ProcessStatus) -> ProcessView:
+    """Return a process for a client."""
+    return ProcessView(**asdict(status))
+
+
+def process_status(view: ProcessView) -> ProcessStatus:
+    """Return a process from its view."""
+    return ProcessStatus(**structs.asdict(view))
 
 
 # Errors -------------------------------------------------------------------------------------------

@@ -43,6 +43,18 @@ class ProxyFailedError(SandboxError):
         self.exit_status = status
 
 
+class ProcessNotFoundError(SandboxError):
+    """The sandbox has no process of this id."""
+
+    code = "process.not_found"
+
+
+class ProcessEndedError(SandboxError):
+    """A process ended before the text or the listener that a client waited for."""
+
+    code = "process.ended"
+
+
 class SnapshotNotFoundError(SandboxError):
     """No snapshot has this name."""
 

@@ -21,13 +21,10 @@ from egress.fleet.env_policy import AllVariables, VariablePolicy
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.event_fanout import EventFanout, EventSubscription
 from egress.fleet.kept_members import KeptMembers, NothingKept
-from egress.fleet.lifetime import (
-    NO_TIME_LIMIT,
-    SandboxLifetime,
-    check_on_idle,
-)
+from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime, check_on_idle
 from egress.fleet.member import FleetMember, refuse_different
 from egress.fleet.preview import Previews
+from egress.fleet.process_table import ProcessTable
 from egress.fleet.protocol import (
     FleetInfo,
     Preview,
@@ -119,6 +116,7 @@ class Fleet:
         self._sleep = SandboxSleep(runtime, self._members, self._changed, self._exclusive, check, revoked)
         self._snapshots = FleetSnapshots(runtime, snapshots)
         self._previews = Previews(self.dial, self.touch)
+        self.tracked = ProcessTable(self)
         self._closing = threading.Event()
         self._reaper = threading.Thread(
             target=self._run_ticks, args=(tick,), name="egress-reaper", daemon=True
@@ -218,6 +216,7 @@ class Fleet:
         try:
             end_runtime()
         finally:
+            self.tracked.close()
             self._fanout.close()
             with self._changed:
                 self._members.clear()
@@ -422,6 +421,7 @@ class Fleet:
                 member.is_leaving = True
         self._previews.forget(name)
         self._runtime.remove(name)
+        self.tracked.forget(name)
         with self._changed:
             self._members.pop(name, None)
             self._stopped_offenders.discard(name)

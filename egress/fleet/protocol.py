@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, Protocol, override
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
+from egress.fleet.tracking import ProcessTracker
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Info, Spec
 
@@ -99,6 +100,10 @@ class SandboxFleet(Runtime, Protocol):
 
     @property
     def about(self) -> FleetInfo: ...
+
+    @property
+    def tracked(self) -> ProcessTracker:
+        """The processes that are found by their ids."""
 
     @override
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info:

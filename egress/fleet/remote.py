@@ -23,6 +23,7 @@ from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot, SnapshotKind
 from egress.fleet.remote_process import RemoteProcess, gone_error
 from egress.fleet.remote_socket import open_remote_socket
+from egress.fleet.remote_tracking import RemoteTracker
 from egress.runtime.protocol import NO_OUTPUT, Output
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Values
 
@@ -48,6 +49,7 @@ class RemoteRuntime:
         """Is told of each piece that `put` sends and `get` receives, with its size in bytes."""
         with self._translated():
             view = self._client.call(schema.FleetView, "about")
+        self.tracked = RemoteTracker(self._client, self._translated)
         self.about: FleetInfo = api_values.fleet_info(view)
 
     def __repr__(self) -> str:

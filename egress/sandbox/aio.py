@@ -26,6 +26,7 @@ from egress.sandbox.async_bridge import (
     wrapped,
 )
 from egress.sandbox.files import Files
+from egress.sandbox.found_process import FoundProcess
 from egress.sandbox.git import Git
 from egress.sandbox.handle import Sandbox
 from egress.sandbox.options import Size, Variables, Volumes
@@ -85,6 +86,24 @@ class AsyncProcess(AsyncTwin[Process]):
     @copy_docstring(Process.logs)
     def logs(self) -> str:
         return self._sync.logs()
+
+
+class AsyncFoundProcess(AsyncTwin[FoundProcess]):
+    """A process that is found by its id; see `FoundProcess`."""
+
+    @property
+    def id(self) -> str:
+        """The id by which any program finds it."""
+        return self._sync.id
+
+    status = awaited(FoundProcess.status)
+    read = awaited(FoundProcess.read)
+    follow = iterated(FoundProcess.follow)
+    write = awaited(FoundProcess.write)
+    close_stdin = awaited(FoundProcess.close_stdin)
+    kill = awaited(FoundProcess.kill)
+    wait = awaited(FoundProcess.wait)
+    forget = awaited(FoundProcess.forget)
 
 
 class AsyncSession(AsyncTwin[Session]):
@@ -291,6 +310,9 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
     status = awaited(Sandbox.status)
     exec = awaited(Sandbox.exec)
     spawn = wrapped(Sandbox.spawn, AsyncProcess)
+    start_process = wrapped(Sandbox.start_process, AsyncFoundProcess)
+    processes = awaited(Sandbox.processes)
+    process = wrapped(Sandbox.process, AsyncFoundProcess)
     session = wrapped(Sandbox.session, AsyncSession)
     pty = wrapped(Sandbox.pty, AsyncPty)
     expose = awaited(Sandbox.expose)

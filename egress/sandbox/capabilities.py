@@ -10,6 +10,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.protocol import FleetInfo, Snapshot, SnapshotKind
+from egress.fleet.tracking import ProcessTracker
 from egress.runtime.docker.engine_socket import ENGINE_SOCKET
 from egress.runtime.errors import SpecError, UnsupportedError
 from egress.runtime.protocol import Runtime
@@ -25,6 +26,9 @@ class FleetRuntime(Protocol):
 
     @property
     def about(self) -> FleetInfo: ...
+
+    @property
+    def tracked(self) -> ProcessTracker: ...
 
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info: ...
 

@@ -14,6 +14,7 @@ from typing import BinaryIO, Final, Self
 
 from egress.fleet.lifetime import OnIdle, SandboxLifetime
 from egress.fleet.protocol import Snapshot, SnapshotKind
+from egress.fleet.tracking import DEFAULT_KEPT_BYTES, ProcessStatus, ProcessTracker
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import NO_VALUES, ExecResult, Info, Spec, State, Values, check_name
 from egress.sandbox import capabilities, options, unpacking
@@ -21,6 +22,7 @@ from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.default_fleet import find_runtime
 from egress.sandbox.errors import checked
 from egress.sandbox.files import Files
+from egress.sandbox.found_process import FoundProcess
 from egress.sandbox.git import Git
 from egress.sandbox.options import Input, Line, Size, Variables, Volumes
 from egress.sandbox.output_decoder import OutputCallback, decoded_output
@@ -323,6 +325,43 @@ class Sandbox:
         made = options.command(command, cwd=cwd, env=self._variables(env), timeout=timeout)
         return Process(self._place, made, text=text, on_stdout=on_stdout, on_stderr=on_stderr, keep=keep)
 
+    def start_process(
+        self,
+        command: Line,
+        *,
+        cwd: str | None = None,
+        env: Variables | None = None,
+        timeout: float | None = None,
+        stdin: bool = False,
+        keep: int = DEFAULT_KEPT_BYTES,
+    ) -> FoundProcess:
+        """Start a command that any program finds again by its id, until the sandbox is removed.
+
+        It outlives this program if the fleet does. `stdin` says whether input follows; `keep` is the number
+        of bytes kept of each output: the newest. Raises `UnsupportedError` for a runtime alone.
+
+        >>> sandbox.start_process(["python3", "-m", "http.server", "8000"]).id  # doctest: +SKIP
+        '9f2c4e1ab07d5538'
+        """
+        source = None if stdin else b""
+        made = options.command(command, cwd=cwd, env=self._variables(env), timeout=timeout, source=source)
+        return FoundProcess(self._tracker().start(self.name, made, keep))
+
+    def processes(self) -> builtins.list[ProcessStatus]:
+        """Return its processes that have an id: those that run, and the last that ended.
+
+        >>> [(each.id, each.state) for each in sandbox.processes()]  # doctest: +SKIP
+        [('9f2c4e1ab07d5538', 'running')]
+        """
+        return [*self._tracker().all(self.name)]
+
+    def process(self, process: str) -> FoundProcess:
+        """Return the process of this id. Raises `ProcessNotFoundError`.
+
+        >>> sandbox.process("9f2c4e1ab07d5538").wait(timeout=10, port=8000)  # doctest: +SKIP
+        """
+        return FoundProcess(self._tracker().get(self.name, process))
+
     def session(
         self, *, shell: str | None = None, cwd: str | None = None, env: Variables | None = None
     ) -> Session:
@@ -433,6 +472,9 @@ class Sandbox:
         capabilities.require_fleet(find_runtime(runtime), "keep snapshots").delete_snapshot(name)
 
     # Internals
+
+    def _tracker(self) -> ProcessTracker:
+        return capabilities.require_fleet(self._place.runtime, "find processes").tracked
 
     def _variables(self, env: Variables | None) -> Values:
         return options.variables(env, self._place.caller)

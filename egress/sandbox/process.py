@@ -5,21 +5,18 @@ from __future__ import annotations
 import codecs
 import re
 import secrets
-import signal as signals
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from egress.runtime.argument_types import check_whole_number
-from egress.runtime.errors import SandboxTimeoutError, SpecError, UnsupportedError
+from egress.runtime.errors import SandboxTimeoutError
+from egress.runtime.process_signal import COMMAND_VARIABLE, send_signal, signal_name
 from egress.runtime.protocol import Output
 from egress.runtime.protocol import RuntimeProcess as Running
 from egress.runtime.spec import MIB, Command, ExecResult
-from egress.runtime.supervisor import with_proc
 from egress.sandbox.cancellation import CancellableEvent
 from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.errors import LogEndedError, checked
@@ -28,12 +25,7 @@ from egress.sandbox.output_decoder import OutputCallback, OutputDecoder
 from egress.sandbox.port_wait import await_port
 from egress.sandbox.ring_buffer import RingBuffer
 
-COMMAND_VARIABLE: Final = "EGRESS_COMMAND"
-"""The variable that marks the processes of a command."""
 MAX_KEPT_BYTES: Final = 8 * MIB
-
-_SIGNAL_SCRIPT: Final = with_proc(Path(__file__).with_name("signal.sh"))
-_NO_PROCESS_STATUS: Final = 44
 
 
 class Stream:
@@ -180,7 +172,7 @@ class Process:
         if signal is None:
             self._running.kill(grace)
             return
-        self._send(_signal_name(signal))
+        send_signal(self._place.run, self._token, signal_name(signal))
 
     def logs(self) -> str:
         """Return the newest output of both kinds as one string, in the order of arrival."""
@@ -264,25 +256,9 @@ class Process:
             at += len(piece)
             yield piece
 
-    def _send(self, name: str) -> None:
-        words = ("/bin/sh", "-c", _SIGNAL_SCRIPT, "sh", name, f"{COMMAND_VARIABLE}={self._token}")
-        # From the root folder, because the working folder may be gone.
-        status = self._place.run(Command(argv=words, cwd="/")).exit_code
-        if status not in (0, _NO_PROCESS_STATUS):
-            raise UnsupportedError("cannot send the signal", "the image needs a POSIX shell, grep and /proc")
-
 
 def _late(what: str) -> SandboxTimeoutError:
     return SandboxTimeoutError(f"{what} within the given time", "wait longer, or see its logs()")
-
-
-def _signal_name(signal: str | int) -> str:
-    """Return the shell's name of a signal. Raises `SpecError` for an unknown one."""
-    name = str(signal).upper().removeprefix("SIG")
-    with suppress(ValueError, KeyError):
-        found = signals.Signals[f"SIG{name}"] if isinstance(signal, str) else signals.Signals(signal)
-        return found.name.removeprefix("SIG")
-    raise SpecError("unknown signal", 'use one such as "TERM", "HUP" or signal.SIGINT')
 
 
 # Bytes as they arrive, split into lines of text.

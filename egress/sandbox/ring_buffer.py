@@ -9,9 +9,9 @@ process.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Iterator
 
+from egress.runtime.byte_ring import ByteRing
 from egress.sandbox.cancellation import cancelled_by
 from egress.sandbox.errors import OutputLostError
 
@@ -20,11 +20,7 @@ class RingBuffer:
     """The newest bytes of one stream."""
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._pieces: deque[bytes] = deque()
-        self._size = 0
-        self._end = 0
-        """The number of bytes so far."""
+        self._ring = ByteRing(max_bytes)
         self._is_closed = False
         self._changed = threading.Condition()
 
@@ -32,16 +28,12 @@ class RingBuffer:
     def dropped(self) -> int:
         """The number of bytes that were dropped."""
         with self._changed:
-            return self._end - self._size
+            return self._ring.first
 
     def add(self, piece: bytes) -> None:
         """Add the next bytes."""
-        kept = piece[-self._max_bytes :] if self._max_bytes else b""
         with self._changed:
-            self._end += len(piece)
-            self._pieces.append(kept)
-            self._size += len(kept)
-            self._trim()
+            self._ring.add(piece)
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -53,7 +45,7 @@ class RingBuffer:
     def data(self) -> bytes:
         """The kept bytes."""
         with self._changed:
-            return b"".join(self._pieces)
+            return self._ring.read(0)[1]
 
     def pieces(self) -> Iterator[bytes]:
         """The kept bytes and the coming ones, until the stream ends. Raises `OutputLostError`."""
@@ -77,31 +69,12 @@ class RingBuffer:
                 self._changed.notify_all()
 
         with cancelled_by(give_up), self._changed:
-            self._changed.wait_for(lambda: self._end > at or self._is_closed or given_up, timeout)
+            self._changed.wait_for(lambda: self._ring.end > at or self._is_closed or given_up, timeout)
             # Judged under the lock: bytes may have been dropped while this reader waited.
-            start = self._end - self._size
+            start, data = self._ring.read(at)
             if at < start:
                 raise OutputLostError(
                     f"{start - at} bytes of output were dropped before they were read",
                     "read faster, raise keep=, or use on_stdout and on_stderr",
                 )
-            if self._end > at:
-                return self._joined()[at - start :]
-            return None if self._is_closed else b""
-
-    def _joined(self) -> bytes:
-        if len(self._pieces) > 1:
-            whole = b"".join(self._pieces)
-            self._pieces = deque((whole,))
-        return self._pieces[0]
-
-    def _trim(self) -> None:
-        while self._size > self._max_bytes:
-            excess = self._size - self._max_bytes
-            first = self._pieces[0]
-            if len(first) <= excess:
-                self._pieces.popleft()
-                self._size -= len(first)
-            else:
-                self._pieces[0] = first[excess:]
-                self._size -= excess
+            return None if self._is_closed and not data else data

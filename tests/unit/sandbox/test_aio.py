@@ -13,6 +13,7 @@ from egress.runtime.errors import SandboxNotFoundError
 from egress.runtime.fake import FakeRuntime
 from egress.sandbox import aio
 from egress.sandbox.files import Files
+from egress.sandbox.found_process import FoundProcess
 from egress.sandbox.git import Git
 from egress.sandbox.handle import Sandbox
 from egress.sandbox.process import Process, Stream
@@ -26,6 +27,7 @@ TWINS: list[tuple[type, type]] = [
     (Files, aio.AsyncFiles),
     (Git, aio.AsyncGit),
     (Process, aio.AsyncProcess),
+    (FoundProcess, aio.AsyncFoundProcess),
     (Stream, aio.AsyncStream),
     (Session, aio.AsyncSession),
     (Pty, aio.AsyncPty),
@@ -63,6 +65,8 @@ def test_what_waits_is_awaited() -> None:
         "byte_chunks",
         "lines",
         "watch",
+        "follow",
+        "id",
         "name",
         "cols",
         "rows",

@@ -1,0 +1,327 @@
+"""The processes of a fleet that clients find by their ids, in this process.
+
+A process costs one thread while it runs. A follower costs none: it is woken by a callback. The number of
+running processes, of ended ones that are kept, and of kept bytes is bounded for each sandbox.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final, Self
+
+from egress.fleet.errors import ProcessNotFoundError
+from egress.fleet.process_wait import ProcessExpectation
+from egress.fleet.tracking import DEFAULT_KEPT_BYTES, OutputName, OutputPiece, ProcessState, ProcessStatus
+from egress.runtime.argument_types import check_whole_number
+from egress.runtime.byte_ring import ByteRing
+from egress.runtime.errors import SandboxNotFoundError, SandboxStateError, SandboxTimeoutError, SpecError
+from egress.runtime.process_signal import COMMAND_VARIABLE, send_signal, signal_name
+from egress.runtime.protocol import Output, Runtime, RuntimeProcess
+from egress.runtime.spec import MIB, Command, ExecResult
+
+MAX_RUNNING: Final = 64
+"""Running processes of a sandbox."""
+MAX_ENDED: Final = 16
+"""Ended processes of a sandbox that are kept."""
+MAX_KEPT_BYTES: Final = 8 * MIB
+"""Bytes kept of one output."""
+MAX_PIECE_BYTES: Final = 64 * 1024
+"""The most bytes of one piece for a follower."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251 - clients of other processes are told when it started
+
+
+class TableProcess:
+    """`TrackedProcess` in this process."""
+
+    def __init__(
+        self, table: ProcessTable, runtime: Runtime, name: str, command: Command, keep: int, now: datetime
+    ) -> None:
+        self._table = table
+        self._runtime = runtime
+        self._name = name
+        self._token = secrets.token_hex(12)
+        self._command = replace(command, env={**command.env, COMMAND_VARIABLE: self._token}, most_output=0)
+        self._lock = threading.Lock()
+        self._rings: dict[OutputName, ByteRing] = {"stdout": ByteRing(keep), "stderr": ByteRing(keep)}
+        self._watchers: set[Callable[[], object]] = set()
+        self._running: RuntimeProcess | None = None
+        self._writing = threading.Lock()
+        self._is_input_closed = command.input is not None
+        self._status = ProcessStatus(
+            id=secrets.token_hex(8), sandbox=name, argv=command.argv, started=now, state="running"
+        )
+
+    @property
+    def id(self) -> str:
+        return self._status.id
+
+    def __repr__(self) -> str:
+        return f"<TableProcess {self.id} in {self._name!r}, {self._status.state}>"
+
+    def begin(self) -> None:
+        """Start the command. Raises the error of a failed start."""
+        output = Output(lambda data: self._add("stdout", data), lambda data: self._add("stderr", data))
+        running = self._runtime.spawn(self._name, self._command, output)
+        self._running = running
+        threading.Thread(target=self._await, args=(running,), name="egress-process", daemon=True).start()
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether it was started: a start that fails is never seen."""
+        return self._running is not None
+
+    @property
+    def is_over(self) -> bool:
+        return self._status.state != "running"
+
+    def status(self) -> ProcessStatus:
+        return self._status
+
+    # Output
+
+    def read(self, stream: OutputName = "stdout", offset: int = 0) -> OutputPiece:
+        return self.read_piece(stream, offset, None)
+
+    def read_piece(self, stream: OutputName, offset: int, most: int | None) -> OutputPiece:
+        """Return at most this many bytes."""
+        with self._lock:
+            ring = self._rings[stream]
+            if not 0 <= offset <= ring.end:
+                raise SpecError("the output has not reached this offset", "ask from a lower offset on")
+            at, data = ring.read(offset, most)
+            return OutputPiece(at, data, ring.first)
+
+    def follow(self, stream: OutputName = "stdout", offset: int = 0) -> TableFollower:
+        self.read_piece(stream, offset, 0)
+        return TableFollower(self, stream, offset)
+
+    @contextmanager
+    def watch(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Call `wake` at each output and at the end, from another thread. It must not block."""
+        with self._lock:
+            self._watchers.add(wake)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watchers.discard(wake)
+
+    # Input and end
+
+    def write(self, data: bytes) -> None:
+        # One writer at a time: a process that reads nothing holds up one thread, and not one for each client.
+        if not self._writing.acquire(blocking=False):
+            raise SandboxStateError("another client writes to the process", "write after it")
+        try:
+            if self._running is None or self.is_over or self._is_input_closed:
+                raise SandboxStateError(
+                    "the input of the process is closed", "start it with stdin, and write before its end"
+                )
+            self._running.write(data)
+        finally:
+            self._writing.release()
+
+    def close_input(self) -> None:
+        self._is_input_closed = True
+        if self._running is not None:
+            self._running.close_input()
+
+    def signal(self, name: str) -> None:
+        known = signal_name(name)
+        if not self.is_over:
+            send_signal(lambda command: self._runtime.exec(self._name, command), self._token, known)
+
+    def kill(self, grace: float = 2.0) -> None:
+        if self._running is not None and not self.is_over:
+            self._running.kill(grace)
+
+    def expect(self, log: str = "", port: int | None = None) -> ProcessExpectation:
+        """Return a wait for a text or for a port; for the end without either. Raises `SpecError`."""
+        return ProcessExpectation(self, lambda at: self._runtime.dial(self._name, at), log, port)
+
+    def wait(self, timeout: float | None = None, *, log: str = "", port: int | None = None) -> ProcessStatus:
+        expected = self.expect(log, port)
+        end = None if timeout is None else time.monotonic() + timeout
+        changed = threading.Event()
+        with self.watch(changed.set):
+            while True:
+                # Cleared before the look: a change after it wakes this thread again.
+                changed.clear()
+                if expected.is_met():
+                    return self._status
+                left = None if end is None else end - time.monotonic()
+                if left is not None and left <= 0:
+                    raise late_error()
+                changed.wait(expected.pause(left))
+
+    def forget(self) -> None:
+        self._table.drop(self)
+        self.kill()
+        self.lose()
+
+    def lose(self) -> None:
+        """Tell followers that nothing more comes."""
+        self._settle("lost", None)
+
+    # Internals
+
+    def _add(self, stream: OutputName, data: bytes) -> None:
+        with self._lock:
+            self._rings[stream].add(data)
+            watchers = tuple(self._watchers)
+        for wake in watchers:
+            wake()
+
+    def _await(self, running: RuntimeProcess) -> None:
+        try:
+            result = running.wait()
+        except Exception:  # noqa: BLE001 - whatever it was, the sandbox told no status
+            self._settle("lost", None)
+        else:
+            self._settle("ended", result)
+        self._table.trim(self._name)
+
+    def _settle(self, state: ProcessState, result: ExecResult | None) -> None:
+        with self._lock:
+            if self.is_over:
+                return
+            self._status = replace(
+                self._status,
+                state=state,
+                exit_code=None if result is None else result.exit_code,
+                timed_out=result is not None and result.timed_out,
+            )
+            watchers = tuple(self._watchers)
+        for wake in watchers:
+            wake()
+
+
+class TableFollower:
+    """`OutputFollower` in this process."""
+
+    def __init__(self, process: TableProcess, stream: OutputName, offset: int) -> None:
+        self._process = process
+        self._stream = stream
+        self._offset = offset
+        self._changed = threading.Event()
+        self._is_closed = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> OutputPiece:
+        with self._process.watch(self._changed.set):
+            while not self._is_closed:
+                self._changed.clear()
+                # Asked before the read: what came before the end is read.
+                is_over = self._process.is_over
+                piece = self.poll()
+                if piece is not None:
+                    return piece
+                if is_over:
+                    break
+                self._changed.wait()
+        raise StopIteration
+
+    def poll(self) -> OutputPiece | None:
+        """Return the next piece, if it is there."""
+        piece = self._process.read_piece(self._stream, self._offset, MAX_PIECE_BYTES)
+        self._offset = piece.next
+        return piece if piece.data else None
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._changed.set()
+
+
+class ProcessTable:
+    """`ProcessTracker` in this process."""
+
+    def __init__(self, runtime: Runtime, clock: Callable[[], datetime] = _now) -> None:
+        self._runtime = runtime
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._processes: dict[str, dict[str, TableProcess]] = {}
+
+    def start(self, name: str, command: Command, keep: int = DEFAULT_KEPT_BYTES) -> TableProcess:
+        check_whole_number("keep", keep)
+        if not 0 <= keep <= MAX_KEPT_BYTES:
+            raise SpecError(f"keep is not from 0 to {MAX_KEPT_BYTES} bytes", "keep less")
+        if command.terminal is not None or not isinstance(command.input, bytes | None):
+            raise SpecError("a process of the table has neither a terminal nor a file as input", "omit it")
+        process = TableProcess(self, self._runtime, name, command, keep, self._clock())
+        with self._lock:
+            there = self._processes.setdefault(name, {})
+            if sum(not each.is_over for each in there.values()) >= MAX_RUNNING:
+                raise SandboxStateError(
+                    f"{MAX_RUNNING} processes run in the sandbox {name}", "end one of them first"
+                )
+            # Listed before its start, so that a removal of the sandbox meanwhile takes it along.
+            there[process.id] = process
+        try:
+            process.begin()
+        except BaseException:
+            self.drop(process)
+            raise
+        with self._lock:
+            is_listed = process.id in self._processes.get(name, {})
+        if not is_listed:
+            process.forget()
+            raise SandboxNotFoundError(f"no sandbox is named {name}", "create it first")
+        return process
+
+    def all(self, name: str) -> tuple[ProcessStatus, ...]:
+        self._runtime.info(name)
+        with self._lock:
+            found = tuple(self._processes.get(name, {}).values())
+        return tuple(each.status() for each in found if each.is_visible)
+
+    def get(self, name: str, process: str) -> TableProcess:
+        with self._lock:
+            found = self._processes.get(name, {}).get(process)
+        if found is None or not found.is_visible:
+            raise ProcessNotFoundError("the sandbox has no process of this id", "list its processes")
+        return found
+
+    def forget(self, name: str) -> None:
+        """Drop the processes of a sandbox that was removed."""
+        with self._lock:
+            gone = self._processes.pop(name, {})
+        for each in gone.values():
+            each.lose()
+
+    def close(self) -> None:
+        """Drop all processes."""
+        for name in tuple(self._processes):
+            self.forget(name)
+
+    def drop(self, process: TableProcess) -> None:
+        """List a process no more."""
+        with self._lock:
+            name = process.status().sandbox
+            there = self._processes.get(name, {})
+            there.pop(process.id, None)
+            if not there:
+                self._processes.pop(name, None)
+
+    def trim(self, name: str) -> None:
+        """Drop the oldest ended processes beyond the number that is kept."""
+        with self._lock:
+            there = self._processes.get(name, {})
+            ended = [each for each in there.values() if each.is_over]
+            for each in ended[: max(0, len(ended) - MAX_ENDED)]:
+                del there[each.id]
+
+
+def late_error() -> SandboxTimeoutError:
+    """The error of a wait that took too long."""
+    return SandboxTimeoutError("it did not happen within the given time", "wait longer")

@@ -1,0 +1,162 @@
+"""The processes of a fleet behind the API that are found by their ids."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from typing import Self
+
+from egress.api.client import ApiClient, EventStream
+from egress.api.schema import (
+    OutputEventView,
+    ProcessesView,
+    ProcessSettings,
+    ProcessView,
+    SignalSettings,
+    WaitSettings,
+)
+from egress.fleet.api_values import process_status
+from egress.fleet.errors import FleetProtocolError
+from egress.fleet.tracking import DEFAULT_KEPT_BYTES, OutputName, OutputPiece, ProcessStatus
+from egress.runtime.errors import SpecError
+from egress.runtime.spec import Command
+
+Translate = Callable[[], AbstractContextManager[None]]
+"""Raises the errors of a fleet for those of the API."""
+
+
+class RemoteTracker:
+    """`ProcessTracker` of another process."""
+
+    def __init__(self, client: ApiClient, translated: Translate) -> None:
+        self._client = client
+        self._translated = translated
+
+    def start(self, name: str, command: Command, keep: int = DEFAULT_KEPT_BYTES) -> RemoteTrackedProcess:
+        if command.terminal is not None or command.input not in (None, b""):
+            raise SpecError("a process of the table has neither a terminal nor a file as input", "omit it")
+        settings = ProcessSettings(
+            argv=command.argv,
+            cwd=command.cwd,
+            env=dict(command.env),
+            timeout=command.timeout,
+            grace=command.grace,
+            stdin=command.input is None,
+            keep=keep,
+        )
+        with self._translated():
+            view = self._client.call(ProcessView, "start_process", {"name": name}, body=settings)
+        return RemoteTrackedProcess(self._client, self._translated, name, view.id)
+
+    def all(self, name: str) -> tuple[ProcessStatus, ...]:
+        with self._translated():
+            found = self._client.call(ProcessesView, "list_processes", {"name": name})
+        return tuple(process_status(each) for each in found.processes)
+
+    def get(self, name: str, process: str) -> RemoteTrackedProcess:
+        found = RemoteTrackedProcess(self._client, self._translated, name, process)
+        found.status()
+        return found
+
+
+class RemoteTrackedProcess:
+    """`TrackedProcess` of another process."""
+
+    def __init__(self, client: ApiClient, translated: Translate, name: str, process: str) -> None:
+        self._client = client
+        self._translated = translated
+        self._parts = {"name": name, "process": process}
+
+    @property
+    def id(self) -> str:
+        return self._parts["process"]
+
+    def __repr__(self) -> str:
+        return f"<RemoteTrackedProcess {self.id} in {self._parts['name']!r}>"
+
+    def status(self) -> ProcessStatus:
+        with self._translated():
+            return process_status(self._client.call(ProcessView, "get_process", self._parts))
+
+    def read(self, stream: OutputName = "stdout", offset: int = 0) -> OutputPiece:
+        query = {"stream": stream, "offset": str(offset)}
+        with self._translated():
+            data, headers = self._client.fetch("read_output", self._parts, query)
+        try:
+            return OutputPiece(int(headers["egress-offset"]), data, int(headers["egress-first-offset"]))
+        except (KeyError, ValueError):
+            raise _protocol_error() from None
+
+    def follow(self, stream: OutputName = "stdout", offset: int = 0) -> RemoteFollower:
+        query = {"stream": stream, "offset": str(offset), "encoding": "base64"}
+        with ExitStack() as stack, self._translated():
+            source = stack.enter_context(
+                self._client.follow(OutputEventView, "read_output", self._parts, query)
+            )
+            return RemoteFollower(source, stack.pop_all())
+
+    def write(self, data: bytes) -> None:
+        with self._translated():
+            self._client.send("write_input", self._parts, {}, iter((data,)) if data else iter(()))
+
+    def close_input(self) -> None:
+        with self._translated():
+            self._client.tell("write_input", self._parts, {"close": "true"})
+
+    def signal(self, name: str) -> None:
+        with self._translated():
+            self._client.tell("signal_process", self._parts, body=SignalSettings(name=name))
+
+    def kill(self, grace: float = 2.0) -> None:
+        with self._translated():
+            self._client.tell("signal_process", self._parts, body=SignalSettings(grace=grace))
+
+    def wait(self, timeout: float | None = None, *, log: str = "", port: int | None = None) -> ProcessStatus:
+        settings = WaitSettings(timeout=timeout, log=log, port=port)
+        with self._translated():
+            return process_status(
+                self._client.call(ProcessView, "wait_for_process", self._parts, body=settings)
+            )
+
+    def forget(self) -> None:
+        with self._translated():
+            self._client.tell("delete_process", self._parts)
+
+
+class RemoteFollower:
+    """`OutputFollower` of another process."""
+
+    def __init__(self, source: EventStream[OutputEventView], stack: ExitStack) -> None:
+        self._source = source
+        self._stack = stack
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> OutputPiece:
+        for each in self._source:
+            if each.process is not None:
+                break
+            # A gap shows in the offset of the piece after it.
+            if each.base64 is not None:
+                return OutputPiece(each.offset, _bytes(each.base64), each.offset)
+        self._stack.close()
+        raise StopIteration
+
+    def close(self) -> None:
+        self._source.end()
+        self._stack.close()
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        raise _protocol_error() from None
+
+
+def _protocol_error() -> FleetProtocolError:
+    return FleetProtocolError(
+        "the answer breaks the protocol of the API", "run both in the same version of egress"
+    )
