@@ -56,6 +56,27 @@ curl --unix-socket "$socket" -N 'http://egress/v1/sandboxes/one/watch?path=.'
 
 A watch compares lists of the folder, so a file that is created and removed between two lists is not seen.
 """
+PROCESSES = """\
+## Processes and their output
+
+`POST /v1/sandboxes/{name}/processes` starts a command that does not end with its connection. Any client finds it by
+its id, until the sandbox is removed or `egress up` ends. A sandbox has at most 64 running ones, and keeps the
+last 16 that ended.
+
+The output has offsets: bytes since its beginning, for `stdout` and `stderr` apart. The newest are kept, as many
+as `keep` says. `GET …/output?offset=N` answers with the kept bytes from there on; `egress-offset` is the offset
+of the first byte of the answer, higher than N if those bytes are gone, `egress-next-offset` the offset to
+continue from, and `egress-first-offset` the lowest that is kept. With `Accept: text/event-stream` the call
+follows the output:
+
+| event | |
+| --- | --- |
+| `output` | `text`, or `base64` with `encoding=base64`; `offset` is that of its first byte. |
+| `lost` | The bytes from `offset` to `next` are gone: the client read too slowly, or came too late. |
+| `end` | The process has ended; `process` is its view. |
+
+After a reconnect, ask with the last `next` as `offset`: no byte comes twice, and none is left out unseen.
+"""
 
 
 def text() -> Iterator[str]:
@@ -80,6 +101,7 @@ def text() -> Iterator[str]:
     for kind in ServerMessage.__args__:
         yield _message(kind)
     yield ""
+    yield PROCESSES
     yield "## Types of problems"
     yield ""
     yield "| type | status |"
