@@ -32,6 +32,7 @@ COMMANDS = {
     "down": ("egress.cli.sandboxes.down:down", "Stop what `egress up` started."),
     "ps": ("egress.cli.sandboxes.ps:ps", "List sandboxes."),
     "exec": ("egress.cli.sandboxes.exec:execute", "Run a command in an existing sandbox."),
+    "attach": ("egress.cli.sandboxes.attach_process:attach_process", "Follow a process of a sandbox."),
     "cp": ("egress.cli.sandboxes.cp:cp", "Copy files into a sandbox, or out of it."),
     "logs": ("egress.cli.sandboxes.logs:logs", "Show a sandbox's requests."),
     "sleep": ("egress.cli.sandboxes.sleep:sleep", "Stop sandboxes until their next use."),

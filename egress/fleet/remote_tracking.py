@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Self
@@ -18,6 +19,7 @@ from egress.api.schema import (
 )
 from egress.fleet.api_values import process_status
 from egress.fleet.errors import FleetProtocolError
+from egress.fleet.remote_process import gone_error
 from egress.fleet.tracking import DEFAULT_KEPT_BYTES, OutputName, OutputPiece, ProcessStatus
 from egress.runtime.errors import SpecError
 from egress.runtime.spec import Command
@@ -130,23 +132,40 @@ class RemoteFollower:
     def __init__(self, source: EventStream[OutputEventView], stack: ExitStack) -> None:
         self._source = source
         self._stack = stack
+        self._is_over = False
+        self._reading = threading.Lock()
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> OutputPiece:
-        for each in self._source:
-            if each.process is not None:
-                break
-            # A gap shows in the offset of the piece after it.
-            if each.base64 is not None:
-                return OutputPiece(each.offset, _bytes(each.base64), each.offset)
-        self._stack.close()
+        with self._reading:
+            piece = None if self._is_over else self._next_piece()
+            if piece is not None:
+                return piece
+            self._stack.close()
+        if not self._is_over:
+            # A lost connection must not look like the end of the output.
+            raise gone_error()
         raise StopIteration
 
     def close(self) -> None:
+        self._is_over = True
         self._source.end()
-        self._stack.close()
+        # A thread that reads closes the answer itself: it must not lose it in the middle of a line.
+        if self._reading.acquire(blocking=False):
+            self._stack.close()
+            self._reading.release()
+
+    def _next_piece(self) -> OutputPiece | None:
+        for each in self._source:
+            # A gap shows in the offset of the piece after it.
+            if each.base64 is not None:
+                return OutputPiece(each.offset, _bytes(each.base64), each.offset)
+            if each.process is not None:
+                self._is_over = True
+                break
+        return None
 
 
 def _bytes(text: str) -> bytes:

@@ -8,13 +8,8 @@ from typing import Any
 
 import pytest
 
-from egress.fleet import RemoteRuntime
-from egress.fleet.errors import ProcessEndedError, ProcessNotFoundError
-from egress.fleet.tracking import TrackedProcess
-from egress.runtime.errors import SandboxStateError, SandboxTimeoutError, SpecError
 from egress.runtime.fake import ProgramCall
-from egress.runtime.spec import Command
-from tests.api_server.lab import ApiLab, RawConnection, api_lab, base64_of, remote_of
+from tests.api_server.lab import ApiLab, RawConnection, api_lab, base64_of
 
 PROCESSES = "/v1/sandboxes/one/processes"
 FOREVER = ["sleep", "infinity"]
@@ -30,12 +25,6 @@ def lab() -> Iterator[ApiLab]:
     with api_lab(greet=greet) as lab:
         lab.running()
         yield lab
-
-
-@pytest.fixture
-def remote(lab: ApiLab) -> Iterator[RemoteRuntime]:
-    with remote_of(lab) as remote:
-        yield remote
 
 
 def begun(lab: ApiLab, *argv: str, **more: object) -> str:
@@ -155,51 +144,3 @@ def test_an_impossible_start_is_refused(lab: ApiLab) -> None:
     for wrong in ({}, {"argv": ["x"], "command": "x"}, {"argv": ["x"], "keep": -1}, {"argv": ["x"], "a": 1}):
         assert lab.ask("POST", PROCESSES, wrong).status in (400, 422)
     assert lab.ask("GET", PROCESSES).body == {"processes": []}
-
-
-# The same from the Python side --------------------------------------------------------------------
-
-
-def test_the_client_has_all_of_it(lab: ApiLab, remote: RemoteRuntime) -> None:
-    started = remote.tracked.start("one", Command(argv=("greet",)))
-    with remote_of(lab) as other:
-        process: TrackedProcess = other.tracked.get("one", started.id)
-        first = next(process.follow())
-        assert first.data == "grün\n".encode()
-        process.write(b"hello")
-        process.write(b"")
-        process.close_input()
-        rest = [each.data for each in process.follow("stdout", first.next)]
-        assert b"".join(rest) == b"hello"
-        assert process.wait(30).exit_code == 0
-        assert process.read("stdout", 6) == started.read("stdout", 6)
-        assert process.read("stdout", 6).next == 11
-        assert process.status() == other.tracked.all("one")[0] == started.status()
-        process.forget()
-    assert remote.tracked.all("one") == ()
-
-
-def test_the_client_raises_what_the_fleet_raises(lab: ApiLab, remote: RemoteRuntime) -> None:
-    with pytest.raises(ProcessNotFoundError):
-        remote.tracked.get("one", "0" * 16)
-    process = remote.tracked.start("one", Command(argv=("sleep", "infinity"), input=b""))
-    for error, call in (
-        (SandboxTimeoutError, lambda: process.wait(0)),
-        (SpecError, lambda: process.read("stdout", 5)),
-        (SpecError, lambda: process.follow("stdout", 5)),
-        (SpecError, lambda: process.signal("NONE")),
-        (SandboxStateError, lambda: process.write(b"x")),
-        (SpecError, lambda: remote.tracked.start("one", Command(argv=("cat",), input=b"x"))),
-    ):
-        with pytest.raises(error):
-            call()
-    process.kill(0)
-    with pytest.raises(ProcessEndedError):
-        process.wait(30, log="x")
-
-
-def test_a_client_leaves_an_output_where_nothing_comes(lab: ApiLab, remote: RemoteRuntime) -> None:
-    process = remote.tracked.get("one", begun(lab, *FOREVER))
-    follower = process.follow()
-    follower.close()
-    assert list(follower) == []

@@ -13,6 +13,7 @@ from egress import environment
 from egress.cli import folder_options, render
 from egress.cli.render import BAD, DIM, DOUBT, GOOD, Cell
 from egress.cli.sandboxes import fleet_session
+from egress.cli.sandboxes.process_list import show_processes
 from egress.fleet import FleetInfo, Preview, SandboxStatus
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.running_proxies import RunProxy, running_proxies
@@ -24,15 +25,21 @@ _STYLES = {"running": GOOD, "paused": DOUBT, "stopped": BAD, "asleep": DIM}
 
 @click.command()
 @folder_options.of_running
+@click.option(
+    "--processes", "shows_processes", is_flag=True, help="List the processes that have an id instead."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-def ps(runtime_dir: Path | None, as_json: bool) -> int:
+def ps(runtime_dir: Path | None, shows_processes: bool, as_json: bool) -> int:
     """List the sandboxes of `egress up`, and those of other runs of this user.
 
     \b
     Examples:
       egress ps
       egress ps --json
+      egress ps --processes
     """
+    if shows_processes:
+        return show_processes(runtime_dir, as_json=as_json)
     folder = runtime_dir or environment.runtime_dir(environment.read_environment())
     served, others = _served(folder)
     if as_json:
