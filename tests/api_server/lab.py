@@ -25,6 +25,11 @@ def shout(call: ProgramCall) -> None:
     call.complain(b"y" * 500_000)
 
 
+def greet(call: ProgramCall) -> None:
+    call.write("grün\n".encode())
+    call.write(call.read())
+
+
 class RawConnection(http.client.HTTPConnection):
     def __init__(self, path: str) -> None:
         super().__init__("egress")
@@ -89,7 +94,7 @@ class ApiLab:
 
 @contextmanager
 def api_lab(**programs: Program) -> Iterator[ApiLab]:
-    estate = MemoryFleet(PortMemoryRuntime({"shout": shout, **programs}))
+    estate = MemoryFleet(PortMemoryRuntime({"shout": shout, "greet": greet, **programs}))
     ended: list[bool] = []
     with short_folder() as folder:
         server = ApiServer(estate.fleet, folder, lambda: ended.append(True))

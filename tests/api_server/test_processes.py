@@ -8,21 +8,15 @@ from typing import Any
 
 import pytest
 
-from egress.runtime.fake import ProgramCall
 from tests.api_server.lab import ApiLab, RawConnection, api_lab, base64_of
 
 PROCESSES = "/v1/sandboxes/one/processes"
 FOREVER = ["sleep", "infinity"]
 
 
-def greet(call: ProgramCall) -> None:
-    call.write("grün\n".encode())
-    call.write(call.read())
-
-
 @pytest.fixture
 def lab() -> Iterator[ApiLab]:
-    with api_lab(greet=greet) as lab:
+    with api_lab() as lab:
         lab.running()
         yield lab
 

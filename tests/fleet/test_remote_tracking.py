@@ -10,19 +10,13 @@ from egress.fleet import RemoteRuntime
 from egress.fleet.errors import FleetUnavailableError, ProcessEndedError, ProcessNotFoundError
 from egress.fleet.tracking import TrackedProcess
 from egress.runtime.errors import SandboxStateError, SandboxTimeoutError, SpecError
-from egress.runtime.fake import ProgramCall
 from egress.runtime.spec import Command
 from tests.api_server.lab import ApiLab, api_lab, remote_of
 
 
-def greet(call: ProgramCall) -> None:
-    call.write("grün\n".encode())
-    call.write(call.read())
-
-
 @pytest.fixture
 def lab() -> Iterator[ApiLab]:
-    with api_lab(greet=greet) as lab:
+    with api_lab() as lab:
         lab.running()
         yield lab
 
