@@ -94,7 +94,7 @@ async def _write(call: ApiCall, request: Request) -> Response:
     process = _process(call)
     async for piece in request.stream():
         if piece:
-            await call.context.in_thread(process.write, piece)
+            await call.context.waiting(process.write, piece)
     if query.close:
         await call.context.in_thread(process.close_input)
     return Response(status_code=HTTPStatus.NO_CONTENT)
@@ -196,7 +196,7 @@ async def _happened(
         while True:
             waker.changed.clear()
             # In a thread: a look at a port connects to it.
-            if await call.context.in_thread(expected.is_met):
+            if await call.context.waiting(expected.is_met):
                 return
             left = None if end is None else end - loop.time()
             if left is not None and left <= 0:

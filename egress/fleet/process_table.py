@@ -56,6 +56,8 @@ class TableProcess:
         self._running: RuntimeProcess | None = None
         self._writing = threading.Lock()
         self._is_input_closed = command.input is not None
+        self.is_retired = False
+        """Whether the table counts it as ended."""
         self._status = ProcessStatus(
             id=secrets.token_hex(8), sandbox=name, argv=command.argv, started=now, state="running"
         )
@@ -188,9 +190,10 @@ class TableProcess:
             self._settle("lost", None)
         else:
             self._settle("ended", result)
-        self._table.trim(self._name)
 
     def _settle(self, state: ProcessState, result: ExecResult | None) -> None:
+        # Before anybody can see the end: the number of ended ones is exact from then on.
+        self._table.retire(self)
         with self._lock:
             if self.is_over:
                 return
@@ -283,7 +286,8 @@ class ProcessTable:
         self._runtime.info(name)
         with self._lock:
             found = tuple(self._processes.get(name, {}).values())
-        return tuple(each.status() for each in found if each.is_visible)
+        visible = (each.status() for each in found if each.is_visible)
+        return tuple(sorted(visible, key=lambda each: each.started))
 
     def get(self, name: str, process: str) -> TableProcess:
         with self._lock:
@@ -313,11 +317,16 @@ class ProcessTable:
             if not there:
                 self._processes.pop(name, None)
 
-    def trim(self, name: str) -> None:
-        """Drop the oldest ended processes beyond the number that is kept."""
+    def retire(self, process: TableProcess) -> None:
+        """Count a process as ended, and drop those that ended first beyond the number that is kept."""
         with self._lock:
-            there = self._processes.get(name, {})
-            ended = [each for each in there.values() if each.is_over]
+            there = self._processes.get(process.status().sandbox, {})
+            if process.is_retired or there.pop(process.id, None) is None:
+                return
+            process.is_retired = True
+            # Behind all others: the dictionary has the ended ones in the order of their ends.
+            there[process.id] = process
+            ended = [each for each in there.values() if each.is_retired]
             for each in ended[: max(0, len(ended) - MAX_ENDED)]:
                 del there[each.id]
 
