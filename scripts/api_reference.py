@@ -59,15 +59,15 @@ A watch compares lists of the folder, so a file that is created and removed betw
 PROCESSES = """\
 ## Processes and their output
 
-`POST /v1/sandboxes/{name}/processes` starts a command that does not end with its connection. Any client finds it by
-its id, until the sandbox is removed or `egress up` ends. A sandbox has at most 64 running ones, and keeps the
-last 16 that ended.
+`POST /v1/sandboxes/{name}/processes` starts a command that does not end with its connection. Any client
+finds it by its id, until the sandbox is removed or `egress up` ends. A sandbox has at most 64 running ones,
+and keeps the last 16 that ended.
 
-The output has offsets: bytes since its beginning, for `stdout` and `stderr` apart. The newest are kept, as many
-as `keep` says. `GET …/output?offset=N` answers with the kept bytes from there on; `egress-offset` is the offset
-of the first byte of the answer, higher than N if those bytes are gone, `egress-next-offset` the offset to
-continue from, and `egress-first-offset` the lowest that is kept. With `Accept: text/event-stream` the call
-follows the output:
+The output has offsets: bytes since its beginning, for `stdout` and `stderr` apart. The newest are kept, as
+many as `keep` says. `GET .../output?offset=N` answers with the kept bytes from there on; `egress-offset` is
+the offset of the first byte of the answer, higher than N if those bytes are gone, `egress-next-offset` the
+offset to continue from, and `egress-first-offset` the lowest that is kept. With `Accept: text/event-stream`
+the call follows the output:
 
 | event | |
 | --- | --- |

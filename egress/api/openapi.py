@@ -9,7 +9,13 @@ from typing import Any, Final
 import msgspec
 
 from egress.api.operations import OPERATIONS, Operation
-from egress.api.schema import ClientMessage, OutputEventView, Problem, ServerMessage, StartMessage
+from egress.api.process_schema import OutputEventView
+from egress.api.schema import (
+    ClientMessage,
+    Problem,
+    ServerMessage,
+    StartMessage,
+)
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
-from egress.api import schema
+from egress.api import process_schema, schema
 
 Content = Literal["json", "tar", "events", "websocket", "bytes", "none"]
 
@@ -174,8 +174,8 @@ _ALL: Final = (
         method="POST",
         path=f"{_SANDBOX}/processes",
         summary="Start a command that any client finds again by its id.",
-        body=schema.ProcessSettings,
-        answer=schema.ProcessView,
+        body=process_schema.ProcessSettings,
+        answer=process_schema.ProcessView,
         status=201,
     ),
     Operation(
@@ -183,14 +183,14 @@ _ALL: Final = (
         method="GET",
         path=f"{_SANDBOX}/processes",
         summary="List the processes that run, and the last that ended.",
-        answer=schema.ProcessesView,
+        answer=process_schema.ProcessesView,
     ),
     Operation(
         name="get_process",
         method="GET",
         path=_PROCESS,
         summary="Return a process.",
-        answer=schema.ProcessView,
+        answer=process_schema.ProcessView,
     ),
     Operation(
         name="delete_process",
@@ -204,7 +204,7 @@ _ALL: Final = (
         method="GET",
         path=f"{_PROCESS}/output",
         summary="Return the kept output from an offset on; as events, follow it.",
-        query=schema.OutputQuery,
+        query=process_schema.OutputQuery,
         returns="bytes",
         can_follow=True,
     ),
@@ -213,7 +213,7 @@ _ALL: Final = (
         method="POST",
         path=f"{_PROCESS}/stdin",
         summary="Send input, as bytes.",
-        query=schema.InputQuery,
+        query=process_schema.InputQuery,
         sends="bytes",
         returns="none",
     ),
@@ -222,7 +222,7 @@ _ALL: Final = (
         method="POST",
         path=f"{_PROCESS}/signal",
         summary="Send a signal, or end the process group.",
-        body=schema.SignalSettings,
+        body=process_schema.SignalSettings,
         returns="none",
     ),
     Operation(
@@ -230,8 +230,8 @@ _ALL: Final = (
         method="POST",
         path=f"{_PROCESS}/wait",
         summary="Wait for the end of a process, a text in its output, or a listener on a port.",
-        body=schema.WaitSettings,
-        answer=schema.ProcessView,
+        body=process_schema.WaitSettings,
+        answer=process_schema.ProcessView,
     ),
     Operation(
         name="put_archive",

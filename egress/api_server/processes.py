@@ -17,8 +17,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from egress.api.schema import (
-    MAX_PIECE_BYTES,
+from egress.api.process_schema import (
     InputQuery,
     OutputEventView,
     OutputQuery,
@@ -27,6 +26,9 @@ from egress.api.schema import (
     ProcessView,
     SignalSettings,
     WaitSettings,
+)
+from egress.api.schema import (
+    MAX_PIECE_BYTES,
 )
 from egress.api_server.call import (
     ApiCall,

@@ -11,12 +11,12 @@ from msgspec import structs
 
 from egress import __version__
 from egress import errors as ours
+from egress.api.process_schema import ProcessView
 from egress.api.schema import (
     FleetView,
     LimitSettings,
     MountSettings,
     Problem,
-    ProcessView,
     SandboxEventView,
     SandboxSettings,
     SandboxView,

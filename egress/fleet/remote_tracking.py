@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Self
 
 from egress.api.client import ApiClient, EventStream
-from egress.api.schema import (
+from egress.api.process_schema import (
     OutputEventView,
     ProcessesView,
     ProcessSettings,

@@ -7,13 +7,13 @@ import inspect
 import msgspec
 import pytest
 
-from egress.api import schema
+from egress.api import process_schema, schema
 
 
 def kinds(base: type) -> list[type]:
     return [
         each
-        for each in vars(schema).values()
+        for each in (vars(schema) | vars(process_schema)).values()
         if inspect.isclass(each) and issubclass(each, base) and each is not base
     ]
 
