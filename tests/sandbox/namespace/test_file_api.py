@@ -4,57 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlencode
 
 import pytest
 
-from egress.api_server.server import ApiServer
 from egress.fleet import Fleet
 from egress.fleet.protocol import FleetInfo
 from egress.sandbox import capabilities
-from tests.api_server.lab import Answer, ask
-from tests.fleet.memory_fleet import short_folder
 from tests.runtime.namespace.namespace_lab import NamespaceLab
 from tests.sandbox.git_lab import GitServerLab
+from tests.sandbox.remote_files import RemoteFiles, served_files
 
 DATA = os.urandom(3_000_000)
 
 
-class RemoteFiles:
-    """The calls about one sandbox."""
-
-    def __init__(self, server: ApiServer) -> None:
-        self._server = server
-
-    def ask(
-        self, method: str, call: str, body: object = None, headers: dict[str, str] | None = None, **query: str
-    ) -> Answer:
-        target = f"/v1/sandboxes/one/{call}" + (f"?{urlencode(query)}" if query else "")
-        return ask(self._server, method, target, body, headers)
-
-    def run(self, line: str) -> str:
-        said: str = self.ask("POST", "exec", {"command": line}).body["stdout"]
-        return said
-
-
-@contextmanager
-def served_files(fleet: Fleet, **settings: object) -> Iterator[RemoteFiles]:
-    with short_folder() as folder:
-        server = ApiServer(fleet, folder)
-        try:
-            made = ask(server, "PUT", "/v1/sandboxes/one", {"image": capabilities.HOST_IMAGE, **settings})
-            assert made.status == 200, made.body
-            yield RemoteFiles(server)
-        finally:
-            fleet.remove("one")
-            server.close()
-
-
 @pytest.fixture
 def remote(house: NamespaceLab) -> Iterator[RemoteFiles]:
-    with served_files(Fleet(house.runtime, about=FleetInfo(kind="namespace"), tick=None)) as remote:
+    fleet = Fleet(house.runtime, about=FleetInfo(kind="namespace"), tick=None)
+    with served_files(fleet, capabilities.HOST_IMAGE) as remote:
         yield remote
 
 
@@ -90,7 +57,7 @@ def test_a_link_of_a_program_leads_no_further_than_the_program(remote: RemoteFil
 
 def test_a_file_that_does_not_fit_leaves_the_old_one(house: NamespaceLab) -> None:
     fleet = Fleet(house.runtime, about=FleetInfo(kind="namespace"), tick=None)
-    with served_files(fleet, limits={"disk_mib": 2}) as remote:
+    with served_files(fleet, capabilities.HOST_IMAGE, limits={"disk_mib": 2}) as remote:
         assert remote.ask("PUT", "file", b"old", path="a").status == 204
         answer = remote.ask("PUT", "file", DATA, path="a")
         assert (answer.status, answer.body["type"]) == (403, "path.denied")
@@ -102,7 +69,7 @@ def test_a_file_that_does_not_fit_leaves_the_old_one(house: NamespaceLab) -> Non
 def test_a_clone_is_given_its_credential(namespaces: None, tmp_path: Path) -> None:
     with GitServerLab(tmp_path) as forge:
         commit = forge.seed("theirs")
-        with served_files(forge.fleet) as remote:
+        with served_files(forge.fleet, capabilities.HOST_IMAGE) as remote:
             answer = remote.ask("POST", "git", {"url": forge.url("theirs"), "path": "copy", "branch": "main"})
             assert (answer.status, answer.body) == (200, {"path": "copy", "commit": commit})
             assert remote.ask("GET", "file", path="copy/README").body == b"hello\n"
