@@ -44,16 +44,16 @@ class ApiOptions:
 
     def settings(self, state: Path) -> ApiPortSettings | None:
         """Return the settings of the port, None if none is wanted. Raises `UsageError`."""
-        # Loaded here, since the completion of a shell reads options alone.
-        from egress.api_server.api_port import ApiPortSettings
-        from egress.proxy.setting_values import ListenAddress
-
         if self.api_listen is None:
             for flag in self._words():
                 raise UsageError(
                     f"{flag.partition('=')[0]} has no effect without --api-listen", "name an address there"
                 )
             return None
+        # Loaded here, since most fleets have no port.
+        from egress.api_server.api_port import ApiPortSettings
+        from egress.proxy.setting_values import ListenAddress
+
         found = ApiPortSettings(
             at=ListenAddress(*_read_address(self.api_listen)),
             token_file=self.api_token_file or state / TOKEN_FILE,

@@ -12,12 +12,11 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from egress import environment
-from egress.api_server.api_port import ApiPort, ApiPortSettings
 from egress.api_server.server import ApiServer
 from egress.cli import folder_options, progress, render
 from egress.cli.render import BOLD, GOOD
@@ -39,6 +38,9 @@ from egress.fleet.runtime_choice import (
 )
 from egress.policy.state_dir import make_state_dir
 from egress.runtime.spec import MAX_READY
+
+if TYPE_CHECKING:
+    from egress.api_server.api_port import ApiPort, ApiPortSettings
 
 _LOG: Final = "up.log"
 _START_TIMEOUT: Final = 120.0
@@ -155,6 +157,9 @@ def _stay(
 
 
 def _open_port(port: ApiPortSettings) -> ApiPort:
+    # Loaded here, since its addresses are values of the settings of a proxy, which few commands need.
+    from egress.api_server.api_port import ApiPort
+
     if not port.is_token_named:
         make_state_dir(port.token_file.parent)
     return ApiPort(port)
