@@ -80,6 +80,12 @@ def _spec(call: ApiCall, name: str, settings: SandboxSettings) -> Spec:
             "a client of a port cannot mount folders of this machine", "send files with the calls for files"
         )
     image = settings.image or capabilities.choose_image(call.fleet, None)
+    # A path is the root folder of a system on this machine, which the sandbox would see as a whole.
+    if image.startswith("/") and image != call.fleet.about.image and not call.context.is_owner_only:
+        raise MountError(
+            "a client of a port cannot name a folder of this machine as the image",
+            "leave the image out, or have its operator choose it with `egress up --image`",
+        )
     user, group = options.caller_ids()
     return spec_from(name, settings, Spec(name=name, image=image, user=user, group=group, workdir=WORKSPACE))
 

@@ -18,6 +18,7 @@ from egress.api_server.access import (
     host_name,
     token_digest,
 )
+from egress.fleet import FleetInfo
 from tests.api_server.port_lab import TOKEN, PortLab, port_lab
 
 RIGHT = f"Bearer {TOKEN}"
@@ -126,6 +127,16 @@ def test_calls_of_the_owner_are_not_there(port: PortLab) -> None:
     mounts = {"image": "x", "mounts": [{"source": "/etc", "target": "/data"}]}
     status, problem = port.ask("PUT", "/v1/sandboxes/two", mounts, Authorization=RIGHT)
     assert (status, problem["type"]) == (403, "mount.refused")
+
+
+def test_a_folder_of_this_machine_is_no_image_unless_its_operator_chose_it(port: PortLab) -> None:
+    wanted = {"image": "/srv/system", "start": False}
+    status, problem = port.ask("PUT", "/v1/sandboxes/two", wanted, Authorization=RIGHT)
+    assert (status, problem["type"]) == (403, "mount.refused")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(port.estate.fleet, "about", FleetInfo(kind="fake", image="/srv/system"))
+        _, problem = port.ask("PUT", "/v1/sandboxes/two", wanted, Authorization=RIGHT)
+    assert problem.get("type") != "mount.refused"
 
 
 # What follows on a connection ---------------------------------------------------------------------
