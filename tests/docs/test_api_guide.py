@@ -34,9 +34,10 @@ PORT = "8700"
 PYTHON = f"python3() {{ '{sys.executable}' -P \"$@\"; }}\n"
 ATTRIBUTES = {"git"}
 VARYING = {
+    r'"id":"[0-9a-f]{16}"': '"id":"9f2c4e1ab07d5538"',
     r'"(duration|idle)":[\d.e-]+': r'"\1":0.1',
     r'"left":[\d.]+': '"left":3599.9',
-    r'"(created|modified)":"[^"]+"': r'"\1":"2026-03-01T09:30:00Z"',
+    r'"(created|modified|started)":"[^"]+"': r'"\1":"2026-03-01T09:30:00Z"',
 }
 
 
