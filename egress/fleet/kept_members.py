@@ -126,13 +126,19 @@ class KeptMembers:
         """Record which members have no access now: the next proxy would not know."""
         try:
             bars = self._bars()
-            # A sandbox that the proxy does not know stays as it was recorded.
-            for name in bars.keys() & self._names:
-                with suppress(SandboxNotFoundError):
-                    self._runtime.bar(name, bars[name])
         except EgressError as error:
             # Without a proxy no sandbox has a network, so the record can wait.
             _log.debug("sandboxes.not_recorded", cause=error.message)
+            return
+        # A sandbox that the proxy does not know stays as it was recorded.
+        for name in bars.keys() & self._names:
+            try:
+                self._runtime.bar(name, bars[name])
+            except SandboxNotFoundError:
+                continue
+            except EgressError as error:
+                # Told, because it would come back with access; and tried again with the next tick.
+                _log.error("sandbox.not_recorded", sandbox=name, cause=error.message, hint=error.hint)
 
     def leave(self) -> None:
         """End the runtime without its sandboxes."""

@@ -273,6 +273,26 @@ def test_a_returned_proxy_cannot_clear_a_record_before_it_was_told(
     runtime.close()
 
 
+def test_a_record_that_could_not_be_written_is_written_later(
+    lab: KeptLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = lab.open()
+    lab.box(runtime, "killed")
+    record = runtime._register.get("killed").cell.folder / "kept.json"
+
+    def full(*_: object) -> None:
+        raise EngineUnavailableError("cannot record a sandbox", "free space there")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime._keeping, "write", full)
+        with pytest.raises(EngineUnavailableError):
+            runtime.bar("killed", "killed")
+    assert b'"bar":""' in record.read_bytes()
+    runtime.bar("killed", "killed")
+    assert b'"bar":"killed"' in record.read_bytes()
+    runtime.close()
+
+
 # What is not as it was left -------------------------------------------------------------------------
 
 

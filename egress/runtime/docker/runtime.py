@@ -8,7 +8,6 @@ failure undoes the steps before it:
 
 The proxy may end at any time. Its ports are then unserved, and a returning proxy gets the same sockets: the
 sandbox notices a pause and a new authority, never another network.
-
 A runtime that keeps its sandboxes records them, and the next one of the same folder takes them over.
 """
 
@@ -22,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace as changed
 
 from egress.logger import EventLogger
 from egress.runtime import canary_planting, mounts
@@ -97,6 +96,7 @@ class _DockerSandbox:
     """Whether the sandbox was started; its container always runs."""
     kept: KeptRecord | None = None
     """The record by which it outlives this runtime."""
+    is_recorded: bool = True
 
     @property
     def cell(self) -> NetworkCell:
@@ -276,21 +276,22 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
     def bar(self, name: str, bar: Bar) -> None:
         box = self._register.get(name)
         # A proxy that has just admitted it gives it access, until it is told of the record.
-        if self._register.is_returning(name):
-            return
-        with self._lock:
-            if box.kept is not None and box.kept.bar != bar:
-                box.kept = msgspec.structs.replace(box.kept, bar=bar)
-                self._keeping.write(box.kept)
+        if not self._register.is_returning(name):
+            self._record(box, lambda kept: changed(kept, bar=bar))
 
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
         super().open_ports(name, ports)
         box = self._register.get(name)
+        self._record(box, lambda kept: changed(kept, ports=tuple(sorted({*kept.ports, *ports}))))
+
+    def _record(self, box: _DockerSandbox, change: Callable[[KeptRecord], KeptRecord]) -> None:
         with self._lock:
-            if box.kept is not None:
-                opened = tuple(sorted({*box.kept.ports, *ports}))
-                box.kept = msgspec.structs.replace(box.kept, ports=opened)
-                self._keeping.write(box.kept)
+            if box.kept is None or (change(box.kept) == box.kept and box.is_recorded):
+                return
+            # A record that cannot be written counts here, and is written with the next try.
+            box.kept, box.is_recorded = change(box.kept), False
+            self._keeping.write(box.kept)
+            box.is_recorded = True
 
     def take_over(self) -> tuple[TakenOver, ...]:
         # In parallel, because each waits for the engine to start a door.

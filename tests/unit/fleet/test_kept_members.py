@@ -168,6 +168,29 @@ def test_access_that_was_revoked_is_recorded_and_given_back_only_by_a_proxy_that
     assert machine.runtime.bars == {"one": ""}
 
 
+def test_one_record_that_cannot_be_written_does_not_keep_the_others(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = machine.fleet()
+    for name in ("one", "two", "three"):
+        fleet.create(Spec(name=name, image="any"))
+    kept = KeptMembers(machine.runtime, lambda: machine.now, machine._bars)
+    tuple(kept.take_over(0))
+    record, tried = machine.runtime.bar, list[str]()
+
+    def bar(name: str, bar: Bar) -> None:
+        tried.append(name)
+        if len(tried) == 1:
+            raise EngineUnavailableError("the disk is full", "free space")
+        record(name, bar)
+
+    monkeypatch.setattr(machine.runtime, "bar", bar)
+    machine.bars = dict.fromkeys(("one", "two", "three"), "killed")
+    kept.record_bars()
+    assert machine.runtime.bars == dict.fromkeys(tried[1:], "killed")
+    assert len(tried) == 3
+
+
 def test_one_that_sent_a_canary_does_not_start_after_it_came_back(machine: Machine) -> None:
     machine.fleet().create(SPEC)
     machine.bars = {"one": "canary"}
