@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from egress import __version__
 from egress.api.openapi import openapi_document
@@ -112,9 +112,15 @@ def _websocket_endpoint(context: ApiContext, operation: Operation) -> Callable[[
             query = read_query(operation, websocket)
             call = ApiCall(context, websocket.path_params, query, None, websocket)
             await WEBSOCKET_CALLS[operation.name](call, websocket)
+        except WebSocketDisconnect:
+            # The client has left: nothing can be said to it.
+            return
         except Exception as error:  # noqa: BLE001 - a mistake in one call must not end the connection
-            # Only before the handshake; a stream tells its own problems.
-            await websocket.send_denial_response(problem_response(problem_from(error)))
+            # Before the handshake the problem is the answer; a stream tells its own problems.
+            if websocket.application_state is WebSocketState.CONNECTING:
+                await websocket.send_denial_response(problem_response(problem_from(error)))
+            else:
+                problem_from(error)
 
     return serve
 

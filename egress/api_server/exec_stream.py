@@ -61,7 +61,7 @@ async def serve_exec_stream(call: ApiCall, websocket: WebSocket) -> None:
         await stream.send(ProblemMessage(problem=problem_from(error)))
     finally:
         await stream.leave()
-        with suppress(RuntimeError):
+        with suppress(RuntimeError, WebSocketDisconnect):
             await websocket.close()
 
 

@@ -35,7 +35,7 @@ async def serve_port_stream(call: ApiCall, websocket: WebSocket) -> None:
         writer.close()
         # What was written is still passed on, and not for as long as the program likes.
         asyncio.get_running_loop().call_later(STALL_SECONDS, writer.transport.abort)
-        with suppress(RuntimeError, OSError):
+        with suppress(RuntimeError, OSError, WebSocketDisconnect):
             await websocket.close()
 
 
