@@ -144,16 +144,8 @@ def _time_text(grant: Mapping[str, object]) -> str:
 
 
 def _seconds_text(seconds: object) -> str:
-    """Return a time as `1h 30m`."""
-    if not isinstance(seconds, int):
-        return "an unknown time"
-    parts = [
-        (seconds // 86400, "d"),
-        (seconds // 3600 % 24, "h"),
-        (seconds // 60 % 60, "m"),
-        (seconds % 60, "s"),
-    ]
-    return " ".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
+    """Return a time of an answer, whose type is never assumed."""
+    return quantities.duration_text(seconds) if isinstance(seconds, int) else "an unknown time"
 
 
 def _items(answer: Mapping[str, object], key: str) -> list[Mapping[str, object]]:

@@ -451,7 +451,7 @@ class Fleet:
             member = self._members.get(name)
             if member is not None:
                 if member.is_leaving:
-                    raise SandboxNotFoundError(f"no sandbox is named {name}", "create it first")
+                    raise SandboxNotFoundError.named(name)
                 member.under_way += 1
         try:
             yield member

@@ -279,7 +279,7 @@ class ProcessTable:
             is_listed = process.id in self._processes.get(name, {})
         if not is_listed:
             process.forget()
-            raise SandboxNotFoundError(f"no sandbox is named {name}", "create it first")
+            raise SandboxNotFoundError.named(name)
         return process
 
     def all(self, name: str) -> tuple[ProcessStatus, ...]:

@@ -86,7 +86,7 @@ class SandboxSleep:
         # Calls that come meanwhile wait here, and find it awake.
         with self._exclusive(name):
             if self._members.get(name) is not member or member.is_leaving:
-                raise SandboxNotFoundError(f"no sandbox is named {name}", "create it first")
+                raise SandboxNotFoundError.named(name)
             if self._is_awake(member):
                 return
             self._check()

@@ -6,6 +6,8 @@ that works in the sandbox, so they must not hold rules, secrets, or text from a 
 
 from __future__ import annotations
 
+from typing import Self
+
 from egress.errors import EgressError
 
 
@@ -51,6 +53,11 @@ class SandboxNotFoundError(SandboxError):
     """No sandbox has this name."""
 
     code = "sandbox.not_found"
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """Return the error for a name that no sandbox has."""
+        return cls(f"no sandbox is named {name}", "list them with `egress ps`, or create it")
 
 
 class SandboxStateError(SandboxError):

@@ -103,7 +103,7 @@ class SandboxRegistry[S: RegisteredSandbox]:
         """The sandbox of a name. Raises `SandboxNotFoundError`."""
         found = self.find(name)
         if found is None:
-            raise SandboxNotFoundError(f"no sandbox is named {name}", "create it first")
+            raise SandboxNotFoundError.named(name)
         return found
 
     def is_returning(self, name: str) -> bool:

@@ -21,6 +21,7 @@ from egress.rules.compile.policy_writer import predicate_fields
 from egress.rules.decide.overlay import Delegation, Grant, GrantTerms, Overlay
 from egress.rules.decide.policy import Policy
 from egress.rules.language.credential_guess import looks_like_credential
+from egress.rules.language.quantities import duration_text
 from egress.rules.language.report import did_you_mean, quoted
 from egress.types import Identity, Severity
 
@@ -170,7 +171,7 @@ def _beyond(delegation: Delegation, terms: GrantTerms) -> str:
     if terms.kind not in delegation.kinds:
         return f"no {terms.kind}"
     if terms.ttl > delegation.ttl:
-        return f"at most {delegation.ttl} seconds"
+        return f"at most {duration_text(delegation.ttl)}"
     if terms.kind == "profile":
         return "" if terms.profile in delegation.profiles else "another profile"
     if terms.host is None or not any(pattern.covers(terms.host) for pattern in delegation.hosts):

@@ -1,6 +1,6 @@
 """Parse quantities: sizes, rates, durations, moments.
 
-Each function reads one kind and raises `MeaningError` with the spelling it expects.
+Each of the parsers reads one kind and raises `MeaningError` with the spelling it expects.
 """
 
 from __future__ import annotations
@@ -69,6 +69,17 @@ def parse_duration(value: int | str) -> int:
     if seconds <= 0:
         raise MeaningError("a duration must be at least one second")
     return seconds
+
+
+def duration_text(seconds: int) -> str:
+    """Return a duration as `1h 30m`."""
+    parts = [
+        (seconds // 86400, "d"),
+        (seconds // 3600 % 24, "h"),
+        (seconds // 60 % 60, "m"),
+        (seconds % 60, "s"),
+    ]
+    return " ".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
 def parse_expiry(value: str) -> int:

@@ -125,7 +125,7 @@ def test_a_refusal_of_the_proxy_is_said(asked: Asked, capsys: Captured) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0s"), (59, "59s"), (61, "1m 1s"), (90_061, "1d 1h 1m 1s"), (None, "an unknown time")],
+    [(59, "59s"), (None, "an unknown time"), ("59", "an unknown time")],
 )
-def test_times_are_written_in_units(seconds: int | None, text: str) -> None:
+def test_the_type_of_a_time_is_not_assumed(seconds: object, text: str) -> None:
     assert _seconds_text(seconds) == text

@@ -50,3 +50,11 @@ def test_python_programmers_catch_what_they_expect() -> None:
 def test_the_root_says_too_little_to_be_raised() -> None:
     with pytest.raises(TypeError, match="abstract"):
         SandboxError("something")
+
+
+def test_a_missing_sandbox_can_be_looked_for() -> None:
+    error = errors.SandboxNotFoundError.named("box")
+    assert (error.message, error.hint) == (
+        "no sandbox is named box",
+        "list them with `egress ps`, or create it",
+    )

@@ -132,7 +132,7 @@ def test_a_change_within_a_delegation_is_covered(change: dict[str, object], dele
         ({"paths": ["/a/b", "/b"]}, "reads: other methods or paths"),
         ({"paths": ["/**"]}, "reads: other methods or paths"),
         ({"paths": None}, "reads: other methods or paths"),
-        ({"ttl": 601}, "reads: at most 600 seconds"),
+        ({"ttl": 601}, "reads: at most 10m"),
     ],
 )
 def test_a_change_beyond_every_delegation_is_refused_with_the_reason(

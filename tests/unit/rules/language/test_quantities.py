@@ -88,3 +88,11 @@ def test_refuses_a_moment_that_does_not_exist(text: str) -> None:
     for read in (quantities.parse_moment, quantities.parse_expiry):
         with pytest.raises(MeaningError, match="there is no such day or moment"):
             read(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (59, "59s"), (61, "1m 1s"), (900, "15m"), (90_061, "1d 1h 1m 1s")],
+)
+def test_durations_are_written_in_units(seconds: int, text: str) -> None:
+    assert quantities.duration_text(seconds) == text
