@@ -61,8 +61,9 @@ def choose_rules(given: Sequence[Path], config: Path | None, cwd: Path) -> RuleS
     try:
         return RuleSource(find_rule_files([], cwd), needs_trust=True)
     except NoRulesError as error:
-        place = f", or in {printable_path(config)}" if config is not None else ""
-        raise NoRulesError(f"{error.message}{place}", "name a file with --rules") from None
+        place = f", nor rules in {printable_path(config)}" if config is not None else ""
+        hint = "name a file with --rules, or create one with `egress init`"
+        raise NoRulesError(f"{error.message}{place}", hint) from None
 
 
 def read_rules(chosen: RuleSource, trust: TrustedFiles, now: int | None = None) -> LoadResult:
