@@ -17,6 +17,8 @@ from egress.unix.http_connection import JsonAnswer
 _NAME = re.compile(r"[a-z0-9._-]{1,63}")
 MAX_AT_ONCE = 32
 """Proxies that are asked at the same time."""
+MAX_NAMES = 10
+"""Names of sandboxes in a hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class SandboxProxy:
 
 def chosen_folders(runtime_dir: Path | None, run: str | None) -> list[Path]:
     """Return the folders of the sockets of every proxy, or of that of one run. Raises `UsageError`."""
-    above = runtime_dir or environment.runtime_dir(environment.read_environment())
+    above = _folder_above(runtime_dir)
     if run is None:
         return proxy_folders(above)
     folders = [proxy.folder for proxy in running_proxies(above) if proxy.run == run]
@@ -65,7 +67,21 @@ def proxy_of(sandbox: str, runtime_dir: Path | None, run: str | None) -> Sandbox
         )
     # Another answer than that there is no such sandbox is more to the point.
     found = max((each.policy for each in asked), key=lambda policy: policy.status)
+    if found.status == HTTPStatus.NOT_FOUND:
+        # One proxy's own hint would leave out the sandboxes of the others.
+        raise UsageError(f"no running sandbox is named {sandbox}", _names_hint(runtime_dir))
     raise error_of(found)
+
+
+def _names_hint(runtime_dir: Path | None) -> str:
+    proxies = running_proxies(_folder_above(runtime_dir))
+    names = sorted({name for proxy in proxies for name in proxy.sandboxes})
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"sandboxes: {', '.join(names[:MAX_NAMES]) or 'none'}{more}"
+
+
+def _folder_above(runtime_dir: Path | None) -> Path:
+    return runtime_dir or environment.runtime_dir(environment.read_environment())
 
 
 def error_of(answer: JsonAnswer) -> ContentError | UsageError:

@@ -11,6 +11,7 @@ from egress.cli import proxy_choice
 from egress.cli.proxy_choice import chosen_folders, error_of, proxy_of
 from egress.control_client import NoProxyError
 from egress.errors import ContentError, EgressError, UsageError
+from egress.fleet.running_proxies import RunProxy
 from egress.unix.http_connection import JsonAnswer
 
 ANSWERS = {
@@ -19,6 +20,11 @@ ANSWERS = {
     "lacks": JsonAnswer(404, {"error": "no sandbox has this name"}),
     "broken": JsonAnswer(500, {"error": "it broke"}),
 }
+
+RUNNING = [
+    RunProxy(Path("one"), "r-1", 1, "", {"b": "", "a": ""}),
+    RunProxy(Path("two"), "r-2", 2, "", {f"c{number}": "" for number in range(9)}),
+]
 
 
 def ask(method: str, target: str, body: Mapping[str, object] | None, folder: Path | None) -> JsonAnswer:
@@ -32,6 +38,7 @@ def found(monkeypatch: pytest.MonkeyPatch, *names: str, sandbox: str = "box") ->
     monkeypatch.setattr(
         proxy_choice, "chosen_folders", lambda runtime_dir, run: [Path(name) for name in names]
     )
+    monkeypatch.setattr(proxy_choice, "running_proxies", lambda runtime_dir: RUNNING)
     return str(proxy_of(sandbox, None, None).folder)
 
 
@@ -43,7 +50,7 @@ def test_the_one_that_has_the_sandbox_is_chosen(monkeypatch: pytest.MonkeyPatch)
     ("names", "error", "message"),
     [
         (["has", "twin"], UsageError, "2 runs have a sandbox of this name"),
-        (["lacks", "gone"], UsageError, "no sandbox has this name"),
+        (["lacks", "gone"], UsageError, "no running sandbox is named box"),
         (["lacks", "broken"], ContentError, "it broke"),
         (["gone"], NoProxyError, "no proxy is running"),
         ([], NoProxyError, "no proxy is running"),
@@ -54,6 +61,12 @@ def test_no_proxy_or_more_than_one_is_an_error(
 ) -> None:
     with pytest.raises(error, match=message):
         found(monkeypatch, *names)
+
+
+def test_sandboxes_of_all_proxies_are_named_for_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError) as caught:
+        found(monkeypatch, "lacks", "lacks")
+    assert caught.value.hint == "sandboxes: a, b, c0, c1, c2, c3, c4, c5, c6, c7 and 1 more"
 
 
 @pytest.mark.parametrize("name", ["", "../kill", "a b", "A", "x" * 64, "a\r\nb", "box/"])
