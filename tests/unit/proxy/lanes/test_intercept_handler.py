@@ -635,7 +635,7 @@ async def test_a_dial_that_is_called_off_says_why(scene: Scene, is_late: bool) -
         layer, server = Noted(found), Server(address=(NAME, scene.good))
         scene.patch.setattr(InterceptLane, "dial", never)
         command = commands.OpenConnection(server)
-        found._start(server, found._open(command))
+        found._start(server, lambda: found._open(command))
         await asyncio.sleep(0)
         assert server in found._opening
         if is_late:
@@ -659,7 +659,7 @@ async def test_an_end_calls_off_the_dial_of_its_own_connection_alone(scene: Scen
         Noted(found)
         dialling, other = Server(address=(NAME, scene.good)), Server(address=(NAME, scene.good))
         for server in (dialling, other):
-            found._start(server, never())
+            found._start(server, never)
             found._opening[server] = 0.0
         mine, theirs = found._tasks[dialling], found._tasks[other]
         found._end(dialling, at_once=True)
@@ -1019,8 +1019,8 @@ async def test_a_task_that_is_done_is_forgotten_but_not_its_successor(scene: Sce
             await never.wait()
 
         key: Connection | int = 77
-        found._start(key, nothing())
-        found._start(key, waits())
+        found._start(key, nothing)
+        found._start(key, waits)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert key in found._tasks
