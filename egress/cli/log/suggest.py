@@ -93,7 +93,6 @@ def _found(
             line = index.newest(request[:MAX_LINES], lambda entry: is_decided(entry, request))
             if line is not None or not index.state().trouble:
                 return line
-    # An index is only faster: without one, the log itself is searched.
     except UnreadableError:
         # An index is a convenience: without one, the log itself is searched.
         pass

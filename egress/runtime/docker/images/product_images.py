@@ -35,11 +35,8 @@ def proxy_image(
     name = _name(engine, PROXY_REPOSITORY, recipe, base)
     if _is_there(engine, name):
         return name
-    with tempfile.TemporaryDirectory(prefix="egress-wheels-") as folder:
-        progress.step("downloading the packages of the proxy")
-        wheels = _wheels(recipes.lock(), folder, progress)
-        arguments = {"BASE_IMAGE": base, "PIP_NO_INDEX": "1"}
-        return builder.build(engine, recipe, name, arguments, wheels, progress, is_offline=True)
+    progress.step("downloading the packages of the proxy")
+    return _build_with_wheels(engine, recipe, name, base, recipes.lock(), progress, is_offline=True)
 
 
 def sandbox_image(
@@ -55,11 +52,8 @@ def sandbox_image(
     name = _name(engine, SANDBOX_REPOSITORY, recipe, base)
     if _is_there(engine, name):
         return name
-    with tempfile.TemporaryDirectory(prefix="egress-wheels-") as folder:
-        progress.step("downloading Node")
-        wheels = _wheels(recipes.node_lock(), folder, progress)
-        arguments = {"BASE_IMAGE": base, "PIP_NO_INDEX": "1"}
-        return builder.build(engine, recipe, name, arguments, wheels, progress, is_offline=False)
+    progress.step("downloading Node")
+    return _build_with_wheels(engine, recipe, name, base, recipes.node_lock(), progress, is_offline=False)
 
 
 def agents_image(
@@ -104,10 +98,22 @@ def tag_for_user(engine: DockerEngine, image: str, name: str) -> None:
     engine.tag_image(image, repository, tag)
 
 
-def _wheels(lock: Path, folder: str, progress: BuildProgress) -> dict[str, Path]:
-    """The packages that a lock file names, by their path in a context."""
-    found = downloads.fetch_wheels(lock, Path(folder), progress.output)
-    return {f"wheels/{wheel.name}": wheel for wheel in found}
+def _build_with_wheels(
+    engine: DockerEngine,
+    recipe: Recipe,
+    name: str,
+    base: str,
+    lock: Path,
+    progress: BuildProgress,
+    *,
+    is_offline: bool,
+) -> str:
+    """Build with the packages that a lock file names, which pip finds in the context and nowhere else."""
+    with tempfile.TemporaryDirectory(prefix="egress-wheels-") as folder:
+        found = downloads.fetch_wheels(lock, Path(folder), progress.output)
+        wheels = {f"wheels/{wheel.name}": wheel for wheel in found}
+        arguments = {"BASE_IMAGE": base, "PIP_NO_INDEX": "1"}
+        return builder.build(engine, recipe, name, arguments, wheels, progress, is_offline=is_offline)
 
 
 def _name(engine: DockerEngine, repository: str, recipe: Recipe, base: str) -> str:
