@@ -20,11 +20,10 @@ from collections.abc import Mapping
 from egress.errors import WireError
 from egress.exchange import AnswerHead, CutExchange, DenyRequest, NeedSecrets, Request, SendRequest
 from egress.http1 import Body, Framing
-from egress.relay.backlog import Backlog
 from egress.relay.error_page import answering_page
 from egress.relay.held_body import HeldBody
 from egress.relay.ports import DownstreamHalf, ExchangeTiming, RelayEnvironment, UpstreamHalf, UpstreamSource
-from egress.relay.response_path import ResponsePath
+from egress.relay.response_path import Backlog, ResponsePath
 from egress.relay.websocket import WebSocketFrames
 from egress.rules.decide.policy import Policy
 from egress.shares.pool import MemoryAccount

@@ -57,7 +57,7 @@ class Http1Downstream(PacedHttp1):
         self._discarded = 0
         self._requests = 0
         self._stall = StallTimer(relay.service.monotonic())
-        self._stream_stall = self._stall
+        self._stream_stall: StallTimer | None = None
 
     # The connection
 
@@ -147,6 +147,8 @@ class Http1Downstream(PacedHttp1):
         """End a stage that takes too long."""
         limits = self._relay.limits
         if self._stream is not None:
+            if self._stream_stall is None:
+                self._stream_stall = StallTimer(self._stream.timing.began)
             self._stream_stall.abort_if_stalled(self._stream, now, limits, held=self._held)
             return
         # The count is constant within a stage of a request: bytes that trickle in do not buy more time.
@@ -262,7 +264,7 @@ class Http1Downstream(PacedHttp1):
             return
         stream = self._relay.stream(self, _request_of(head), head.framing)
         self._stream = stream
-        self._stream_stall = StallTimer(stream.timing.began)
+        self._stream_stall = None
         if self._is_whole:
             stream.request_end()
         if self._blocked:

@@ -6,7 +6,7 @@ import gzip
 import os
 
 from egress.exchange import CutExchange, Exchange, Response
-from egress.relay.backlog import Backlog
+from egress.relay.response_path import Backlog
 from egress.shares.turns import ENDLESS_TURN
 from tests.unit.exchange.sample import running
 from tests.unit.relay.wires import CountedTurn
