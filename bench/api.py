@@ -1,4 +1,4 @@
-"""The API beside the calls that it makes: a command, 50 at once, a printed line, an archive of 20 MB.
+"""The API beside the calls that it makes: commands, a printed line, 20 MB, a new sandbox, many followers.
 
 The sandboxes are namespaces, and the server runs in the process of the fleet, as it does in `egress up`.
 Where the kernel refuses namespaces there are no rows, and it says so.
@@ -7,6 +7,8 @@ Where the kernel refuses namespaces there are no rows, and it says so.
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -14,6 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from bench.sandbox.memory import held
 from egress.api_server.server import ApiServer
 from egress.fleet import Fleet, RemoteRuntime
 from egress.runtime.errors import UnsupportedError
@@ -28,7 +31,25 @@ ROUNDS = 40
 SANDBOX_COUNT = 10
 TOGETHER = 50
 ARCHIVE_BYTES = 20_000_000
+FOLLOWERS = 1_000
 TRUE = Command(argv=("true",))
+FOLLOW = r"""
+import resource, socket, sys
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+connections = []
+for number in range(int(sys.argv[2])):
+    path = sys.argv[3 + number % (len(sys.argv) - 3)]
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(sys.argv[1])
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: egress\r\nAccept: text/event-stream\r\n\r\n".encode())
+    if not connection.recv(4096).startswith(b"HTTP/1.1 200 "):
+        sys.exit(f"{path}: no 200")
+    connections.append(connection)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+"""Opens streams of events, and keeps them until its input ends."""
 TALK = Command(argv=("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do date +%s.%N; sleep 0.05; done"))
 
 
@@ -52,6 +73,8 @@ def run() -> list[Row]:
                     *_together(remote, names),
                     *_lines(remote, names[0]),
                     *_archives(remote, names[0]),
+                    *_created(remote, lab),
+                    *_followed(server, fleet, names[0]),
                 ]
         finally:
             server.close()
@@ -114,6 +137,38 @@ def _archives(remote: RemoteRuntime, name: str) -> list[Row]:
     return [
         ("a file of 20 MB into a sandbox", size / min(up), "MB/s", 150),
         ("  and out of it", size / min(down), "MB/s", 150),
+    ]
+
+
+def _created(remote: RemoteRuntime, lab: NamespaceLab) -> list[Row]:
+    """Sandboxes that are made and started by one call each, removed in between."""
+    took = []
+    for number in range(ROUNDS):
+        began = time.perf_counter()
+        remote.create(lab.spec(f"made-{number}"))
+        remote.start(f"made-{number}")
+        took.append(time.perf_counter() - began)
+        remote.remove(f"made-{number}")
+    return [
+        ("a namespace sandbox over the API, until it takes commands, p50", _middle(took) * 1000, "ms", 100)
+    ]
+
+
+def _followed(server: ApiServer, fleet: Fleet, name: str) -> list[Row]:
+    """The memory of this process, which holds the server, the fleet and this benchmark."""
+    process = fleet.tracked.start(name, Command(argv=("sleep", "600")))
+    paths = ["/v1/events", f"/v1/sandboxes/{name}/processes/{process.id}/output"]
+    words = [sys.executable, "-c", FOLLOW, str(server.path), str(FOLLOWERS), *paths]
+    before = held([os.getpid()])
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as clients:
+        if clients.stdout is None or clients.stdout.readline() != b"ready\n":
+            raise RuntimeError("the clients did not get their streams")
+        whole = held([os.getpid()])
+        clients.communicate()
+    process.kill()
+    return [
+        (f"memory with {FOLLOWERS:,} clients that follow events or output", whole, "MiB", 300),
+        ("  of each of them", (whole - before) * 1024 / FOLLOWERS, "KiB", None),
     ]
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from egress import environment
 from egress.ca import DEFAULT_NAME, AuthorityStore, public_roots
 from egress.errors import EgressError
-from egress.policy.state_dir import make_state_dir
+from egress.policy.state_dir_ownership import make_state_dir
 from egress.runtime.kit import Kit, ProxyAddress, make_kit
 
 READABLE = 0o444

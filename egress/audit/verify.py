@@ -23,7 +23,7 @@ from egress.audit.files import Pruning
 from egress.audit.gaps import Fragment, Gap, gap_in
 from egress.audit.quick_verify import BatchVerifier, is_plain, read_batches, split_lines
 from egress.audit.resume_point import previous_mac_in
-from egress.audit.verified_extent import ExtentDigest, VerifiedExtent
+from egress.audit.verified_digest import ExtentDigest, VerifiedExtent
 from egress.errors import UnreadableError, reason_of
 
 FaultKind = Literal[

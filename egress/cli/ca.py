@@ -15,7 +15,7 @@ from egress.cli import atomic_write, folder_options, render
 from egress.cli.render import BAD, BOLD, DIM, Cell
 from egress.errors import EgressError, UsageError
 from egress.policy.rule_file_reader import printable_path
-from egress.policy.state_dir import check_state_dir, make_state_dir
+from egress.policy.state_dir_ownership import check_state_dir, make_state_dir
 from egress.types import Identity
 
 if TYPE_CHECKING:

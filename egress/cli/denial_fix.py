@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from egress.errors import CODES
 from egress.rules.compile.policy_writer import Fields, flow
-from egress.rules.compile.rules import IMPLICIT_RULE_ID
+from egress.rules.compile.single_rules import IMPLICIT_RULE_ID
 from egress.rules.decide.entry import Entry
 from egress.rules.decide.explain import WEBSOCKET_MISSES, Explanation
 from egress.rules.decide.globs import GlobError, path_glob

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egress.cli import atomic_write, folder_options, render, rulefiles, traffic
+from egress.cli import atomic_write, folder_options, render, rulefiles, traffic_options
 from egress.cli.log import locations
 from egress.cli.render import BAD, DIM, DOUBT, GOOD, Style, count
 from egress.errors import UnreadableError
@@ -58,8 +58,8 @@ def _of_log(command: Callable[..., int]) -> Callable[..., int]:
 
 
 @rules.command(short_help="Draft rules that allow the observed traffic.")
-@traffic.SINCE
-@traffic.PROFILE
+@traffic_options.SINCE
+@traffic_options.PROFILE
 @_of_log
 @click.option(
     "--rules", "-r", "files", multiple=True, type=folder_options.FILE, help="Current rules; may be repeated."
@@ -92,7 +92,7 @@ def draft(
     from egress.review.drafting import draft as drafted
 
     log = locations.folder(state_dir, directory)
-    seen = traffic.gather_traffic(log, place or locations.own_index_path(log), since, profile)
+    seen = traffic_options.gather_traffic(log, place or locations.own_index_path(log), since, profile)
     made = drafted(seen, _at_hand(files), rulefiles.now())
     if output is None:
         render.text(made.text)
@@ -105,7 +105,7 @@ def draft(
 def _at_hand(files: tuple[Path, ...]) -> Policy | None:
     """Return the named rules, or the default ones; a draft works without."""
     try:
-        return rulefiles.policy(traffic.rules_at_hand(files))[1]
+        return rulefiles.policy(traffic_options.rules_at_hand(files))[1]
     # Default rules are optional for a draft; named rules are not.
     except UnreadableError:
         if files:
@@ -126,8 +126,8 @@ def _tell(output: Path, made: RuleDraft) -> None:
 
 @rules.command(short_help="Show what other rules would change.")
 @click.argument("files", nargs=-1, required=True, type=folder_options.FILE, metavar="FILE...")
-@traffic.SINCE
-@traffic.PROFILE
+@traffic_options.SINCE
+@traffic_options.PROFILE
 @_of_log
 @click.option("--json", "as_json", is_flag=True, help="Print the changes as JSON.")
 def replay(
@@ -153,7 +153,7 @@ def replay(
 
     _, policy = rulefiles.policy(files)
     log = locations.folder(state_dir, directory)
-    seen = traffic.gather_traffic(log, place or locations.own_index_path(log), since, profile)
+    seen = traffic_options.gather_traffic(log, place or locations.own_index_path(log), since, profile)
     found = replayed(seen, policy, rulefiles.now())
     if as_json:
         render.data({"ok": not found.denied, **asdict(found)})

@@ -23,7 +23,7 @@ from egress.errors import ContentError
 from egress.logger import load_structlog
 from egress.policy.profile_check import check_profile
 from egress.policy.rule_source import RuleSource, choose_rules, read_rules
-from egress.policy.state_dir import check_state_dir, make_state_dir
+from egress.policy.state_dir_ownership import check_state_dir, make_state_dir
 from egress.policy.trust import TrustedFiles
 from egress.proxy.process.start_values import StartValues, watched_files
 from egress.proxy.setting_values import ListenAddress

@@ -11,7 +11,7 @@ from egress.cli import folder_options, render, rulefiles
 from egress.cli.render import DIM, GOOD, count
 from egress.errors import ContentError, UsageError
 from egress.policy.rule_file_reader import read_text
-from egress.policy.state_dir import check_state_dir, make_state_dir
+from egress.policy.state_dir_ownership import check_state_dir, make_state_dir
 from egress.policy.trust import TrustedFiles
 from egress.policy.trust import text_digest as digest_of
 

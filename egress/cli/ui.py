@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import folder_options, render, traffic
+from egress.cli import folder_options, render, traffic_options
 from egress.cli.log import locations
 from egress.cli.render import DIM, GOOD
 from egress.errors import UnreadableError, UsageError
@@ -75,7 +75,7 @@ def ui(
     watch = ChainWatch(_check(state_dir, directory, key))
     with contextlib.suppress(UnreadableError):
         # Without any rules, the page reports that itself when it needs them.
-        files = traffic.rules_at_hand(files)
+        files = traffic_options.rules_at_hand(files)
     app = make(pool, watch, files, lambda: time.time_ns() // 1000)  # noqa: TID251 - a clock enters here
     if path is not None:
         sock = listen_on_socket(path)

@@ -16,7 +16,7 @@ from egress.control_client import CONTROL_SOCKET
 from egress.doctor.diagnosis import Diagnosis, fault, from_error, note, ok, warning
 from egress.doctor.proxy_setup import ProxySetup
 from egress.errors import EgressError, reason_of
-from egress.policy.state_dir import check_state_dir
+from egress.policy.state_dir_ownership import check_state_dir
 from egress.policy.trust import TrustedFiles
 from egress.proxy.process.secret_files import read_or_make_key, read_password
 from egress.unix.stream_socket import is_path_too_long

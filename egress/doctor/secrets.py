@@ -30,7 +30,7 @@ from egress.secrets import CapturedEnvironment
 from egress.secrets.child_environment import ChildEnvironment
 from egress.secrets.command import COMMAND_TIMEOUT
 from egress.secrets.daemon_thread import run_in_thread
-from egress.secrets.source import SourceFactory
+from egress.secrets.source_factory import SourceFactory
 from egress.secrets.source_value import SecretSource, SourceValue
 
 SOURCES_TIMEOUT: Final = COMMAND_TIMEOUT + 1.0

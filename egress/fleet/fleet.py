@@ -32,9 +32,9 @@ from egress.fleet.protocol import (
     Snapshot,
     SnapshotKind,
 )
+from egress.fleet.sandbox_snapshots import FleetSnapshots
 from egress.fleet.sleeping import SandboxSleep, refuse_asleep, slept_port_error, visible_info
 from egress.fleet.snapshot_store import SnapshotStore
-from egress.fleet.snapshots import FleetSnapshots
 from egress.fleet.tending import cause_and_hint, tend
 from egress.logger import EventLogger
 from egress.runtime.errors import (

@@ -28,7 +28,7 @@ from egress.audit import LogVerification, Verification, files
 from egress.audit.chain import ZERO_MAC
 from egress.audit.chain_folders import FIRST_PLACE
 from egress.audit.clock import format_timestamp
-from egress.audit.verified_extent import ExtentDigest, VerifiedExtent
+from egress.audit.verified_digest import ExtentDigest, VerifiedExtent
 from egress.errors import UnreadableError, reason_of
 from egress.review import evidence_key
 from egress.review.entry import LogEntry, NotALineError, parse

@@ -9,7 +9,7 @@ from egress.secrets.environment_capture import (
 from egress.secrets.program_lookup import ProgramLookup
 from egress.secrets.redact import Redactor
 from egress.secrets.resolver import ResolverClock, SecretResolver
-from egress.secrets.source import UnavailableSecret, UnresolvableSecret, unresolvable_secrets
+from egress.secrets.source_factory import UnavailableSecret, UnresolvableSecret, unresolvable_secrets
 
 __all__ = [
     "HANDED_OVER_VARIABLE",

@@ -29,7 +29,7 @@ from egress.secrets.command import COMMAND_TIMEOUT
 from egress.secrets.daemon_thread import run_in_thread
 from egress.secrets.environment_capture import CapturedEnvironment, secret_variables
 from egress.secrets.needle_cache import LogNeedles, NeedleCache
-from egress.secrets.source import SourceFactory, UnavailableSecret
+from egress.secrets.source_factory import SourceFactory, UnavailableSecret
 from egress.secrets.source_value import CacheEntry, SecretSource, SourceValue
 from egress.secrets.value_history import KnownValue, ValueHistory
 from egress.types import Secret

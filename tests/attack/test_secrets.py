@@ -24,7 +24,7 @@ from egress.secrets.command import CommandSecretSource
 from egress.secrets.command_process import CommandProcess
 from egress.secrets.file import FileSecretSource
 from egress.secrets.needle_cache import NeedleCache
-from egress.secrets.source import SourceFactory, VariableSecretSource
+from egress.secrets.source_factory import SourceFactory, VariableSecretSource
 from egress.secrets.source_value import CacheEntry, SourceValue
 from egress.secrets.value_history import KnownValue, ValueHistory
 from tests.unit.secrets.secret_samples import (

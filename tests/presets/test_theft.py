@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from egress.rules.compile.credential_slots import credential_slots
+from egress.rules.compile.service_credential_slots import credential_slots
 from egress.rules.decide.policy import Policy
 from egress.types import Cookies, Decision, Redirects
 from tests.presets.preset_samples import NAMES, ask, decoded, example_arguments, policy, sent

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from egress.rules.compile.coverage_index import RuleIndex
 from egress.rules.compile.overlap import path_covers, paths_may_meet, rule_covers, rules_may_meet
-from egress.rules.compile.rule_index import RuleIndex
 from egress.rules.decide import paths
 from egress.rules.decide.entry import Rule
 from egress.rules.decide.globs import GlobError, PathGlob, ValueGlob, path_glob
+from egress.rules.decide.host_route import AllowGate, DenyGate, allow_path_fits, deny_path_fits
 from egress.rules.decide.paths import PathError
-from egress.rules.decide.plan import AllowGate, DenyGate, allow_path_fits, deny_path_fits
 from egress.rules.decide.predicates import Predicates
 from egress.rules.language import hosts
 from egress.rules.language.hosts import HostError, HostPattern

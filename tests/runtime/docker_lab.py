@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from egress.ca import public_roots
-from egress.runtime.docker import local_image
+from egress.runtime.docker import image_tree
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.runtime import DockerRuntime
 from egress.runtime.errors import ImageMissingError
@@ -31,7 +31,7 @@ PROGRAMS: Final = (
 
 def image(engine: DockerEngine) -> str:
     """A small system made of what this machine has; made once per content."""
-    with local_image.spool_archive(local_image.small_system_tree(PROGRAMS)) as (archive, digest):
+    with image_tree.spool_archive(image_tree.small_system_tree(PROGRAMS)) as (archive, digest):
         name = f"egress-test:{digest[:16]}"
         try:
             engine.image_id(name)

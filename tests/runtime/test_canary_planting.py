@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from egress.runtime.docker import local_image
+from egress.runtime.docker import image_tree
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.errors import SandboxDiedError, SandboxStateError, UnsupportedError
 from egress.runtime.spec import Spec
@@ -44,7 +44,7 @@ def test_one_that_was_ready_has_its_own(house: DockerLab, bed: LabCanaryRules[Do
 def test_an_image_without_a_shell_is_named(
     bed: LabCanaryRules[DockerLabSandbox], engine: DockerEngine
 ) -> None:
-    with local_image.spool_archive(local_image.small_system_tree(["cat"], python=False)) as (archive, _):
+    with image_tree.spool_archive(image_tree.small_system_tree(["cat"], python=False)) as (archive, _):
         engine.import_image(archive, "egress-test", "shell-less-planting")
     spec = Spec(name="one", image="egress-test:shell-less-planting")
     try:

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from egress.runtime.docker.engine import DockerEngine
-from egress.runtime.docker.local_image import PYTHON_PATH
+from egress.runtime.docker.image_tree import PYTHON_PATH
 from egress.runtime.docker.own_user import is_own
 from egress.runtime.open_file_limit import MAX_OPEN_FILES
 from egress.runtime.protocol import Output

@@ -15,7 +15,7 @@ from typing import Protocol
 import pytest
 from docker import APIClient
 
-from egress.runtime.docker import labels, local_image, names
+from egress.runtime.docker import image_tree, labels, names
 from egress.runtime.docker.container import WAITER_USER
 from egress.runtime.docker.death_pipe import PIPE_PATH, DeathPipe, wait_script
 from egress.runtime.docker.engine import DockerEngine
@@ -126,12 +126,12 @@ def killed(own_house: DockerLab, engine: DockerEngine) -> Iterator[Kill]:
 @pytest.fixture
 def stubborn(engine: DockerEngine, tmp_path: Path) -> Iterator[str]:
     """An image whose shell does not end when it should."""
-    tree = local_image.small_system_tree(PROGRAMS)
+    tree = image_tree.small_system_tree(PROGRAMS)
     tree.program("usr/bin/real-sh", Path(shutil.which("sh") or "/bin/sh").resolve())
     shell = tmp_path / "shell"
     shell.write_text(_STUBBORN)
     tree.program("usr/bin/sh", shell)
-    with local_image.spool_archive(tree) as (archive, _):
+    with image_tree.spool_archive(tree) as (archive, _):
         tag = secrets.token_hex(4)
         engine.import_image(archive, "egress-test-stubborn", tag)
     yield f"egress-test-stubborn:{tag}"
@@ -146,7 +146,7 @@ def seen_of_its_door(engine: DockerEngine, home: Path) -> list[str]:
         if each.labels[labels.LEASE_LABEL].startswith(str(home)) and names.sandbox_of(each.name) == "left"
     )
     with APIClient(version="auto") as api:
-        command = api.exec_create(container, [local_image.PYTHON_PATH, "-c", _LOOK], user="1000")["Id"]
+        command = api.exec_create(container, [image_tree.PYTHON_PATH, "-c", _LOOK], user="1000")["Id"]
         out = api.exec_start(command)
     assert isinstance(out, bytes)
     return out.decode().split()

@@ -159,9 +159,9 @@ def test_a_sandbox_whose_container_is_removed_says_so(
 def test_an_image_without_a_shell_is_named(
     house: DockerLab, bench: RuntimeBench, engine: DockerEngine
 ) -> None:
-    from egress.runtime.docker import local_image
+    from egress.runtime.docker import image_tree
 
-    with local_image.spool_archive(local_image.small_system_tree(["cat"], python=False)) as (archive, _):
+    with image_tree.spool_archive(image_tree.small_system_tree(["cat"], python=False)) as (archive, _):
         engine.import_image(archive, "egress-test", "shell-less")
     try:
         house.runtime.create(Spec(name="one", image="egress-test:shell-less"))

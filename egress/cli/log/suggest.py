@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egress.cli import folder_options, render, rulefiles, traffic
+from egress.cli import folder_options, render, rulefiles, traffic_options
 from egress.cli.log import locations
 from egress.cli.log.id_argument import IdCommand
 from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD
@@ -118,7 +118,7 @@ def _rules_to_change(files: tuple[Path, ...], had: str) -> Sequence[Path]:
     if not files and decided and all(each.exists() for each in decided):
         return decided
     try:
-        return traffic.rules_at_hand(files)
+        return traffic_options.rules_at_hand(files)
     except UnreadableError as error:
         if not had:
             raise

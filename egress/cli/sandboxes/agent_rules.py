@@ -15,7 +15,7 @@ from egress.cli.sandboxes.agents import Agent
 from egress.errors import UnreadableError, reason_of
 from egress.policy.rule_files import NoRulesError
 from egress.policy.rule_source import choose_rules
-from egress.policy.state_dir import make_state_dir
+from egress.policy.state_dir_ownership import make_state_dir
 from egress.private_file import write_atomically
 
 RULES_VARIABLE: Final = "EGRESS_RULES"

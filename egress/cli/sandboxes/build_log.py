@@ -16,7 +16,7 @@ from egress.cli import progress, render
 from egress.cli.progress import ProgressStep
 from egress.cli.render import DIM
 from egress.errors import EgressError, UnreadableError, reason_of
-from egress.policy.state_dir import make_state_dir
+from egress.policy.state_dir_ownership import make_state_dir
 
 if TYPE_CHECKING:
     from egress.runtime.docker.images.builder import BuildProgress

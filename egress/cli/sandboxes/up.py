@@ -36,7 +36,7 @@ from egress.fleet.runtime_choice import (
     choose_runtime,
     read_kind,
 )
-from egress.policy.state_dir import make_state_dir
+from egress.policy.state_dir_ownership import make_state_dir
 from egress.runtime.spec import MAX_READY
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from egress.proxy.control.revocation import (
     UnknownNameError,
 )
 from egress.proxy.control.rule_reload import ReloadOutcome, RuleReloader
-from egress.proxy.control.sandbox_policies import SandboxPolicies
+from egress.proxy.control.sandbox_grants import SandboxPolicies
 from egress.proxy.control.sandbox_routes import SandboxRoutes
 from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners

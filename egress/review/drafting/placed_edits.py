@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from egress.review.drafting.rule_file_edit import RuleFileEdit, RuleFileText, new_section
 from egress.rules.compile.load import RuleText
 from egress.rules.compile.policy_writer import Fields, Json
-from egress.rules.compile.rules import IMPLICIT_RULE_ID, PREDICATE_KEYS, SWITCH_KEYS
+from egress.rules.compile.single_rules import IMPLICIT_RULE_ID, PREDICATE_KEYS, SWITCH_KEYS
 from egress.rules.decide.entry import Entry
 from egress.rules.language.document import Value, ValuePath
 from egress.rules.language.hosts import HostError, parse_host_pattern

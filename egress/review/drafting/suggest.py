@@ -34,7 +34,7 @@ from egress.review.drafting.rule_file_edit import apply_edit
 from egress.review.drafting.unfixable import unfixable_reason
 from egress.rules.compile.load import RuleText, load
 from egress.rules.compile.policy_writer import Fields, Json, flow, secret_fields
-from egress.rules.compile.rules import IMPLICIT_RULE_ID
+from egress.rules.compile.single_rules import IMPLICIT_RULE_ID
 from egress.rules.decide import paths
 from egress.rules.decide.decision import decide, decide_host, matching_entries
 from egress.rules.decide.entry import Entry

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from egress.rules.compile import rules
+from egress.rules.compile import single_rules
 from egress.rules.decide.globs import ValueGlob
 from egress.rules.decide.overlay import Delegation, GrantKind
 from egress.rules.decide.policy import Profile
@@ -21,7 +21,7 @@ _HOST_KEYS: Final = ("may", "ports", "methods", "paths")
 _SANDBOX_PATTERN: Final = re.compile(r"[a-z0-9._*-]{1,63}")
 
 
-def compile_delegation(model: DelegateItem, at: DocumentCursor, ids: rules.RuleIds) -> Delegation:
+def compile_delegation(model: DelegateItem, at: DocumentCursor, ids: single_rules.RuleIds) -> Delegation:
     """Compile an item; report bounds that allow nothing, and keys that have no effect."""
     if model.hosts is None and model.profiles is None:
         at.error("nothing is delegated here", "add `hosts`, or `profiles` that may be chosen")
@@ -44,11 +44,11 @@ def compile_delegation(model: DelegateItem, at: DocumentCursor, ids: rules.RuleI
         holders=holders,
         kinds=frozenset(kinds if model.hosts is not None else ())
         | frozenset[GrantKind](("profile",) if model.profiles is not None else ()),
-        hosts=rules.host_patterns(model.hosts or [], at / "hosts") if model.hosts is not None else (),
+        hosts=single_rules.host_patterns(model.hosts or [], at / "hosts") if model.hosts is not None else (),
         ports=frozenset(model.ports or (443,)),
         predicates=Predicates(
-            methods=None if model.methods is None else rules.methods(model.methods, at / "methods"),
-            paths=None if model.paths is None else rules.paths(model.paths, at / "paths"),
+            methods=None if model.methods is None else single_rules.methods(model.methods, at / "methods"),
+            paths=None if model.paths is None else single_rules.paths(model.paths, at / "paths"),
         ),
         profiles=frozenset(model.profiles or ()),
     )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from egress.name_folding import fold_parameter
-from egress.rules.compile import rules
+from egress.rules.compile import single_rules
 from egress.rules.compile.injections import inject_item
 from egress.rules.compile.uses import PresetUse
 from egress.rules.decide.entry import Entry, Handling, NetworkEntry, Rule, ScopedInjection
@@ -34,7 +34,7 @@ class EntryPart:
     at: DocumentCursor
     pattern: HostPattern | None
     model: Host | Network
-    ids: rules.RuleIds
+    ids: single_rules.RuleIds
     use: PresetUse | None = None
     """The use of a preset; None for the file itself."""
     allow: list[Rule] = field(default_factory=list)
@@ -50,7 +50,7 @@ def read_part(
     model: Host,
     pattern: HostPattern,
     at: DocumentCursor,
-    ids: rules.RuleIds,
+    ids: single_rules.RuleIds,
     *,
     use: PresetUse | None,
 ) -> EntryPart:
@@ -71,11 +71,13 @@ def read_part(
 
 def _read_rules(part: EntryPart) -> None:
     model, at, ids = part.model, part.at, part.ids
-    written = _written(model, rules.PREDICATE_KEYS)
+    written = _written(model, single_rules.PREDICATE_KEYS)
     if isinstance(model.allow, list):
         part.has_allow = True
-        part.allow = [rules.allow_rule(rule, at / "allow" / n, ids) for n, rule in enumerate(model.allow)]
-        for name in (*written, *_written(model, rules.SWITCH_KEYS)):
+        part.allow = [
+            single_rules.allow_rule(rule, at / "allow" / n, ids) for n, rule in enumerate(model.allow)
+        ]
+        for name in (*written, *_written(model, single_rules.SWITCH_KEYS)):
             (at / name).key_error(
                 f"{quoted(name)} cannot be combined with a list of allow rules",
                 "move it into the rules it is meant for",
@@ -87,11 +89,11 @@ def _read_rules(part: EntryPart) -> None:
             (at / written[0]).key_error(
                 f"{quoted(written[0])} cannot be combined with `allow: all`", "remove either of them"
             )
-        part.allow = [rules.implicit_rule(model, at, ids)]
+        part.allow = [single_rules.implicit_rule(model, at, ids)]
     for number, written_deny in enumerate(model.deny or ()):
         is_lifted = part.use is not None and bool(part.use.lifts(written_deny.id))
         denies = part.lifted if is_lifted else part.deny
-        denies.append(rules.deny_rule(written_deny, at / "deny" / number, ids))
+        denies.append(single_rules.deny_rule(written_deny, at / "deny" / number, ids))
 
 
 def _written(model: Host | Network, names: Sequence[str]) -> list[str]:
@@ -130,7 +132,7 @@ def assemble_entry(parts: Sequence[EntryPart], report: Report) -> Entry:
                 "this entry has `deny` or `inject` but no `allow`",
                 "write `allow: all`, or list what is allowed",
             )
-        allow = [rules.implicit_rule(model, at, main.ids)]
+        allow = [single_rules.implicit_rule(model, at, main.ids)]
     _refuse_idle_switches(parts)
     _refuse_kept_credentials(parts)
     ports, clear_ports = _ports(parts)
@@ -182,7 +184,7 @@ def _refuse_idle_switches(parts: Sequence[EntryPart]) -> None:
     """Refuse a switch that has no whole-host rule in its own part: it would have no effect."""
     if any(part.has_allow for part in parts):
         for part in parts:
-            for name in [] if part.has_allow else _written(part.model, rules.SWITCH_KEYS):
+            for name in [] if part.has_allow else _written(part.model, single_rules.SWITCH_KEYS):
                 (part.at / name).key_error(
                     f"{quoted(name)} has no effect here: the preset brings its own rules",
                     "write a rule with it under `allow`",
@@ -192,7 +194,7 @@ def _refuse_idle_switches(parts: Sequence[EntryPart]) -> None:
 def _expires(parts: Sequence[EntryPart]) -> int | None:
     for part in reversed(parts):
         if isinstance(part.model, Host) and part.model.expires is not None:
-            return rules.expires_of(part.model.expires, part.at / "expires")
+            return single_rules.expires_of(part.model.expires, part.at / "expires")
     return None
 
 
@@ -218,7 +220,8 @@ def _ports(parts: Sequence[EntryPart]) -> tuple[frozenset[int], frozenset[int]]:
 
 
 def _handling(parts: Sequence[EntryPart]) -> Handling:
-    handlings = [rules.handling_of(part.model, part.at) for part in parts if isinstance(part.model, Host)]
+    hosts = [(part.model, part.at) for part in parts if isinstance(part.model, Host)]
+    handlings = [single_rules.handling_of(model, at) for model, at in hosts]
     handling = Handling()
     for later in handlings:
         handling = Handling(
@@ -265,7 +268,7 @@ def _network(text: str, at: DocumentCursor) -> ipaddress.IPv4Network | ipaddress
 def network_entry(model: Network, at: DocumentCursor, report: Report) -> NetworkEntry | None:
     """Compile an item of `networks:`."""
     network = _network(model.cidr, at / "cidr")
-    part = EntryPart(model.cidr, at, None, model, rules.RuleIds(model.cidr))
+    part = EntryPart(model.cidr, at, None, model, single_rules.RuleIds(model.cidr))
     _read_rules(part)
     entry = assemble_entry([part], report)
     return None if network is None else NetworkEntry(network, replace(entry, addresses=(str(network),)))

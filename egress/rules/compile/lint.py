@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from egress.rules.compile.credential_slots import credential_slots
+from egress.rules.compile.coverage_index import RuleIndex
 from egress.rules.compile.delegation_lint import lint_delegations
 from egress.rules.compile.injections import is_same_place
 from egress.rules.compile.overlap import rule_covers
 from egress.rules.compile.policy_writer import scalar
 from egress.rules.compile.public_suffixes import is_over_public_suffix
-from egress.rules.compile.rule_index import RuleIndex
+from egress.rules.compile.service_credential_slots import credential_slots
 from egress.rules.decide.entry import Entry, Rule
-from egress.rules.decide.plan import denies_everything
+from egress.rules.decide.host_route import denies_everything
 from egress.rules.decide.policy import Policy
 from egress.rules.language.hosts import HostPattern, candidate_patterns
 from egress.rules.language.report import Report, quoted

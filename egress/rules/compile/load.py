@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from egress.rules.compile import entries, rules
+from egress.rules.compile import entries, single_rules
 from egress.rules.compile import presets as preset_files
 from egress.rules.compile.canaries import PlantedPlaces, compile_canary
 from egress.rules.compile.delegations import check_delegated_profiles, compile_delegation
@@ -110,7 +110,7 @@ class _Gathered:
     parts: dict[HostPattern, list[entries.EntryPart]] = field(default_factory=dict)
     unsound: set[str] = field(default_factory=set)
     """Names of secrets and keys of hosts with errors: references to them are not reported."""
-    ids: dict[HostPattern, rules.RuleIds] = field(default_factory=dict)
+    ids: dict[HostPattern, single_rules.RuleIds] = field(default_factory=dict)
     deny: list[Rule] = field(default_factory=list)
     networks: list[NetworkEntry] = field(default_factory=list)
     profiles: dict[str, tuple[ProfileItem, DocumentCursor]] = field(default_factory=dict)
@@ -130,8 +130,8 @@ class _Loader:
         self._presets: dict[str, preset_files.Preset | None] = {}
         self._all = _Gathered()
         self._repeated_uses: set[PresetUse] = set()
-        self._deny_ids = rules.RuleIds(TOP_DENY_KEY)
-        self._delegation_ids = rules.RuleIds(DELEGATE_KEY)
+        self._deny_ids = single_rules.RuleIds(TOP_DENY_KEY)
+        self._delegation_ids = single_rules.RuleIds(DELEGATE_KEY)
 
     # Reading one file
 
@@ -226,7 +226,7 @@ class _Loader:
             # Still read the sound keys: one mistake of type must not hide the others.
             rest = validate_sound_keys(Host, value)
             if rest is not None:
-                entries.read_part(key, rest, host, at, rules.RuleIds(key), use=use)
+                entries.read_part(key, rest, host, at, single_rules.RuleIds(key), use=use)
             return
         # Keyed by pattern, so that two spellings of a host are one entry.
         parts = self._all.parts.setdefault(host, [])
@@ -234,8 +234,8 @@ class _Loader:
             if (other.use.name if other.use else "") == (use.name if use else ""):
                 self._repeated(use, other.use, key, at, other.at.key_place)
                 return
-        shared = self._all.ids.setdefault(host, rules.RuleIds(key))
-        ids = rules.RuleIds(key, f"{use.name}-" if use else "", shared.seen)
+        shared = self._all.ids.setdefault(host, single_rules.RuleIds(key))
+        ids = single_rules.RuleIds(key, f"{use.name}-" if use else "", shared.seen)
         parts.append(entries.read_part(key, model, host, at, ids, use=use))
         for number, test in enumerate(model.tests or ()):
             self._all.tests.append((test, at / "tests" / number, host))
@@ -244,7 +244,7 @@ class _Loader:
         for number, value in enumerate(self._list(section, at)):
             model = validate(TopDeny, value, at / number)
             if model is not None:
-                self._all.deny.append(rules.deny_rule(model, at / number, self._deny_ids))
+                self._all.deny.append(single_rules.deny_rule(model, at / number, self._deny_ids))
 
     def read_networks(self, section: Value, at: DocumentCursor) -> None:
         for number, value in enumerate(self._list(section, at)):
@@ -296,7 +296,7 @@ class _Loader:
         if self._all.limit is not None:
             self._once("limits", at, self._all.limit.place)
         elif model is not None:
-            self._all.limit = rules.limit_of(model, at)
+            self._all.limit = single_rules.limit_of(model, at)
 
     def read_tests(self, section: Value, at: DocumentCursor) -> None:
         for number, value in enumerate(self._list(section, at)):

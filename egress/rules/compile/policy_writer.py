@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from egress.rules.compile.rules import IMPLICIT_RULE_ID
+from egress.rules.compile.single_rules import IMPLICIT_RULE_ID
 from egress.rules.decide.entry import Entry, Handling, Rule, ScopedInjection
 from egress.rules.decide.overlay import Delegation
 from egress.rules.decide.policy import CANARY_VALUE_MARK, CanarySpec, Policy, Profile, SecretSpec

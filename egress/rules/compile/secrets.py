@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from egress.rules.compile.rules import expires_of
+from egress.rules.compile.single_rules import expires_of
 from egress.rules.decide.policy import Binding, SecretSpec
 from egress.rules.language import quantities
 from egress.rules.language.credential_guess import looks_like_credential

@@ -21,8 +21,8 @@ from dataclasses import replace
 from egress import name_folding
 from egress.rules.decide import paths
 from egress.rules.decide.entry import Entry, Rule
+from egress.rules.decide.host_route import HostRoute, MethodPlan, granted_effects, is_live
 from egress.rules.decide.overlay import Overlay
-from egress.rules.decide.plan import HostRoute, MethodPlan, granted_effects, is_live
 from egress.rules.decide.policy import Policy, Profile
 from egress.rules.decide.predicates import parameter_names
 from egress.rules.language import hosts

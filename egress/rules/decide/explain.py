@@ -21,7 +21,7 @@ from egress.rules.decide.decision import (
     route_for,
 )
 from egress.rules.decide.entry import Entry, Rule
-from egress.rules.decide.plan import HostRoute, allow_path_fits, deny_path_fits, is_live
+from egress.rules.decide.host_route import HostRoute, allow_path_fits, deny_path_fits, is_live
 from egress.rules.decide.policy import Policy, SecretSpec
 from egress.rules.decide.predicates import NamedGlob, Predicates, allow_fits, deny_fits
 from egress.types import Decision, Head, Identity, Injection, InjectPlaceholder, RuleRef, Verdict

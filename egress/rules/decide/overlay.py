@@ -15,7 +15,7 @@ from typing import Literal
 
 from egress.rules.decide.entry import Rule
 from egress.rules.decide.globs import ValueGlob
-from egress.rules.decide.plan import HostRoute
+from egress.rules.decide.host_route import HostRoute
 from egress.rules.decide.predicates import Predicates
 from egress.rules.language.hosts import HostPattern
 from egress.types import GrantRef, Identity, Place

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from egress.rules.decide.entry import Entry, Mode, NetworkEntry, Rule
+from egress.rules.decide.host_route import HostRoute
 from egress.rules.decide.overlay import Delegation, Overlay
-from egress.rules.decide.plan import HostRoute
 from egress.rules.language.hosts import HostPattern
 from egress.types import Limit, Place, Shape
 

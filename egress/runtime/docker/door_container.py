@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from egress.runtime.docker import image_cache, labels, local_image, superseded
+from egress.runtime.docker import image_cache, image_tree, labels, superseded
 from egress.runtime.docker.bridge_network import BridgeNetwork
 from egress.runtime.docker.engine import DockerEngine, Json
 from egress.runtime.docker.hardening import MIB, bind_mount, hardened_config, network_config
@@ -32,7 +32,7 @@ def image(engine: DockerEngine) -> str:
 
     Another version of the program makes another image.
     """
-    seen = image_cache.fingerprint((PROGRAM_FILE, *local_image.modules()))
+    seen = image_cache.fingerprint((PROGRAM_FILE, *image_tree.modules()))
     with _IMAGE_LOCK:
         name = image_cache.find_or_make(engine, REPOSITORY, seen, lambda: _make_image(engine))
         # Another installation may remove the name before a door is made.
@@ -40,8 +40,8 @@ def image(engine: DockerEngine) -> str:
 
 
 def _make_image(engine: DockerEngine) -> str:
-    tree = local_image.program_tree(PROGRAM_FILE)
-    with local_image.spool_archive(tree) as (archive, digest):
+    tree = image_tree.program_tree(PROGRAM_FILE)
+    with image_tree.spool_archive(tree) as (archive, digest):
         name = f"{REPOSITORY}:{digest[:16]}"
         try:
             engine.image_id(name)
@@ -62,7 +62,7 @@ def config(image: str, network: BridgeNetwork, folder: Path, lease: str, *, has_
         "Hostname": "door",
         "User": f"{DOOR_USER_ID}:{DOOR_USER_ID}",
         "Entrypoint": [
-            local_image.PYTHON_PATH,
+            image_tree.PYTHON_PATH,
             "-I",
             "-S",
             "-B",

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from egress.runtime.docker import elf, local_image, superseded
+from egress.runtime.docker import elf, image_tree, superseded
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.errors import ImageMissingError
 
@@ -57,8 +57,8 @@ def fingerprint(files: Iterable[Path], settings: Iterable[str] = ()) -> str:
     """A digest of paths, sizes and times of these files, and of what all local images depend on."""
     digest = hashlib.sha256()
     # The code that makes the image counts: another version makes another image from the same files.
-    own = (Path(local_image.__file__), Path(elf.__file__), Path(__file__))
-    for path in (*files, *own, local_image.interpreter(), *_library_folders()):
+    own = (Path(image_tree.__file__), Path(elf.__file__), Path(__file__))
+    for path in (*files, *own, image_tree.interpreter(), *_library_folders()):
         digest.update(f"{path}\0{_file_facts(path)}\0".encode("utf-8", "surrogateescape"))
     for setting in settings:
         digest.update(f"{setting}\0".encode())

@@ -22,7 +22,14 @@ from typing import Final
 from egress.runtime import canary_planting, mounts
 from egress.runtime.door.controller import PROXY_PORT, default_ports
 from egress.runtime.lifecycle import DoorLifecycle, Status, unfit
-from egress.runtime.namespace import cgroups, image_folder, kernel_support, reaper, sandbox_plan, user_mapping
+from egress.runtime.namespace import (
+    cgroups,
+    image_folder,
+    kernel_support,
+    reaper,
+    sandbox_contents,
+    user_mapping,
+)
 from egress.runtime.namespace.process import NamespaceProcess
 from egress.runtime.namespace.sandbox import KILLED_STATUS, NamespaceSandbox, SandboxPlacement, make_sandbox
 from egress.runtime.owner_lock import OwnerLock, own_folder
@@ -38,7 +45,7 @@ from egress.runtime.spec import (
 )
 
 _LOOPBACK_ADDRESS: Final = "127.0.0.1"
-_PROXY_ADDRESS: Final = ProxyAddress(sandbox_plan.DOOR_ADDRESS, PROXY_PORT)
+_PROXY_ADDRESS: Final = ProxyAddress(sandbox_contents.DOOR_ADDRESS, PROXY_PORT)
 
 
 class NamespaceRuntime(DoorLifecycle[NamespaceSandbox, NamespaceProcess]):
@@ -167,7 +174,7 @@ class NamespaceRuntime(DoorLifecycle[NamespaceSandbox, NamespaceProcess]):
     def _begin(
         self, sandbox: NamespaceSandbox, command: Command, output: Output, *, is_open: bool
     ) -> NamespaceProcess:
-        spec, variables = sandbox.spec, sandbox_plan.variables(sandbox.spec, sandbox.provisions)
+        spec, variables = sandbox.spec, sandbox_contents.variables(sandbox.spec, sandbox.provisions)
         return NamespaceProcess(
             spec.name, spec.workdir, variables, command, output, sandbox.launcher.spawn, is_open=is_open
         )
@@ -183,7 +190,7 @@ class NamespaceRuntime(DoorLifecycle[NamespaceSandbox, NamespaceProcess]):
 
     def _make(self, spec: Spec, image: Path | None) -> NamespaceSandbox:
         # Everything that can fail without the proxy comes first: the proxy records every admission.
-        bound = mounts.check_mounts(spec.mounts, self._guarded, sandbox_plan.RESERVED_PATHS)
+        bound = mounts.check_mounts(spec.mounts, self._guarded, sandbox_contents.RESERVED_PATHS)
         who = user_mapping.choose_mapping(self._own_status, self._uid_map, secrets.randbits(32))
         place = SandboxPlacement(self._home, str(self._lease.path), self._hierarchies)
 
@@ -191,7 +198,7 @@ class NamespaceRuntime(DoorLifecycle[NamespaceSandbox, NamespaceProcess]):
             provisions = canary_planting.provision_with_canaries(
                 self._provisioner, admission, _PROXY_ADDRESS, spec
             )
-            taken = (*sandbox_plan.RESERVED_PATHS, provisions.folder, *provisions.overmounts)
+            taken = (*sandbox_contents.RESERVED_PATHS, provisions.folder, *provisions.overmounts)
             unmoved = mounts.check_mounts(bound, self._guarded, taken)
             box = make_sandbox(spec, place, image, unmoved, provisions, who, lambda: self._died(spec.name))
             box.admission = admission

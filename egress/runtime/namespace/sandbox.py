@@ -14,7 +14,7 @@ from typing import Final
 from egress.runtime import tmpfs
 from egress.runtime.door.controller import DoorController
 from egress.runtime.mounted_files import MountedFiles, folder_errors
-from egress.runtime.namespace import cgroups, reaper, sandbox_plan
+from egress.runtime.namespace import cgroups, reaper, sandbox_contents
 from egress.runtime.namespace.cgroups import CgroupHierarchy, ControlGroups
 from egress.runtime.namespace.launcher_client import LauncherClient
 from egress.runtime.namespace.user_mapping import UserMapping
@@ -95,28 +95,28 @@ def make_sandbox(
         # Groups before the note, which lists them: a crash in between leaves only empty groups.
         groups = cgroups.make(folder.name, spec.limits, placement.hierarchies)
         parts.callback(groups.remove)
-        folders = sandbox_plan.OwnFolders.below(folder)
+        folders = sandbox_contents.OwnFolders.below(folder)
         with folder_errors(placement.home):
             reaper.write_note(folder, placement.lease, spec.name, groups.folders)
             folders.make(ids.owner)
-        hostname = sandbox_plan.hostname(spec.name)
-        mounted_files = MountedFiles(folder / "files", sandbox_plan.own_files(spec, image, hostname))
+        hostname = sandbox_contents.hostname(spec.name)
+        mounted_files = MountedFiles(folder / "files", sandbox_contents.own_files(spec, image, hostname))
         # Planned out here, with the caller's rights: the launcher only executes the plan.
-        layout = sandbox_plan.plan_mounts(spec, image, folders, mounted_files.write(provisions), mounts)
+        layout = sandbox_contents.plan_mounts(spec, image, folders, mounted_files.write(provisions), mounts)
         door_folder = folder / "door"
         door_folder.mkdir()
-        controller = parts.enter_context(DoorController(door_folder, sandbox_plan.DOOR_ADDRESS))
+        controller = parts.enter_context(DoorController(door_folder, sandbox_contents.DOOR_ADDRESS))
         box = NamespaceSandbox(spec, provisions, mounted_files, controller, groups, _since(folder), parts)
         plan = {
             "controller": str(door_folder / "door.sock"),
-            "address": sandbox_plan.DOOR_ADDRESS,
+            "address": sandbox_contents.DOOR_ADDRESS,
             "groups": [str(each) for each in groups.joined],
             "freezer": str(groups.joining or ""),
             "maps": list(ids.maps),
             "sources": [asdict(each) for each in layout.sources],
             "steps": layout.ordered_steps(),
             "hostname": hostname,
-            "disks": layout.disks(sandbox_plan.tmpfs_options(spec)),
+            "disks": layout.disks(sandbox_contents.tmpfs_options(spec)),
             "shared": tmpfs.options(spec.limits.temporary_mib, mode=0o1777),
             "user": spec.user,
             "group": spec.group,

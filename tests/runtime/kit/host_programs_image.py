@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from egress.runtime import user_files
-from egress.runtime.docker import local_image
+from egress.runtime.docker import image_tree
 from egress.runtime.docker.engine import DockerEngine
-from egress.runtime.docker.local_image import ImageTree
+from egress.runtime.docker.image_tree import ImageTree
 from egress.runtime.errors import ImageMissingError
 from egress.runtime.namespace import host_image
 from egress.runtime.spec import Mount
@@ -53,7 +53,7 @@ def installed() -> set[str]:
 
 def image(engine: DockerEngine) -> str:
     """The image; made once per content."""
-    with local_image.spool_archive(_tree()) as (archive, digest):
+    with image_tree.spool_archive(_tree()) as (archive, digest):
         name = f"{REPOSITORY}:{digest[:16]}"
         try:
             engine.image_id(name)

@@ -10,7 +10,7 @@ import pytest
 from egress.runtime.errors import SandboxDiedError, SandboxStateError
 from egress.runtime.fake import FakeProxyClient
 from egress.runtime.namespace import sandbox as boxes
-from egress.runtime.namespace import sandbox_plan
+from egress.runtime.namespace import sandbox_contents
 from egress.runtime.namespace.mount_plan import MountSource
 from egress.runtime.namespace.runtime import NamespaceRuntime
 from egress.runtime.spec import Command, Spec
@@ -104,7 +104,7 @@ def test_its_age_is_known(started: NamespaceRuntime) -> None:
 def test_one_that_cannot_be_planned_leaves_nothing(
     runtime: NamespaceRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox_plan, "plan_mounts", lambda *_: 1 // 0)
+    monkeypatch.setattr(sandbox_contents, "plan_mounts", lambda *_: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         runtime.create(Spec(name="one", image="host"))
     assert [each.suffix for each in runtime._home.iterdir()] == [".lease"]
@@ -113,14 +113,14 @@ def test_one_that_cannot_be_planned_leaves_nothing(
 def test_a_part_of_the_host_that_is_gone_by_then_is_named(
     runtime: NamespaceRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planned = sandbox_plan.plan_mounts
+    planned = sandbox_contents.plan_mounts
 
     def with_another(*arguments: object) -> object:
         layout = planned(*arguments)  # type: ignore[arg-type]
         layout.sources.append(MountSource("/no/such/place", 1))
         return layout
 
-    monkeypatch.setattr(sandbox_plan, "plan_mounts", with_another)
+    monkeypatch.setattr(sandbox_contents, "plan_mounts", with_another)
     with pytest.raises(SandboxStateError, match="at /no/such/place: no such file"):
         runtime.create(Spec(name="one", image="host"))
     assert [each.suffix for each in runtime._home.iterdir()] == [".lease"]

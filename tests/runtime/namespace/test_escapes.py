@@ -23,7 +23,7 @@ import pytest
 
 from egress.runtime import mounts
 from egress.runtime.errors import MountError
-from egress.runtime.namespace.sandbox_plan import DOOR_ADDRESS
+from egress.runtime.namespace.sandbox_contents import DOOR_ADDRESS
 from egress.runtime.open_file_limit import MAX_OPEN_FILES
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command, Mount

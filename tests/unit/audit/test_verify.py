@@ -11,7 +11,7 @@ import pytest
 from egress.audit import Verification
 from egress.audit.checkpoint import FILE_NAME
 from egress.audit.files import ANCHOR
-from egress.audit.verified_extent import VerifiedExtent
+from egress.audit.verified_digest import VerifiedExtent
 from egress.audit.verify import HINTS, MAX_FAULTS, FaultKind, verify
 from egress.errors import UnreadableError
 from tests.unit.audit.sample import KEY, NAME, abandon, check, files, moments, opened, read, sound

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 
 from egress.audit import verify_log
-from egress.audit.verified_extent import VerifiedExtent
+from egress.audit.verified_digest import VerifiedExtent
 from egress.errors import UnreadableError
 from egress.review import Filters, Index
 from egress.review.evidence_bundle import BundledRuleFile, BundleRequest, BundleResult, leaves, make

@@ -19,8 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from egress.runtime.docker import local_image, superseded
+from egress.runtime.docker import image_tree, superseded
 from egress.runtime.docker.engine import DockerEngine
+from egress.runtime.docker.image_tree import ImageTree
 from egress.runtime.docker.images import downloads
 from egress.runtime.docker.images.builder import (
     NO_BUILD_PROGRESS,
@@ -28,7 +29,6 @@ from egress.runtime.docker.images.builder import (
     ProgressCallback,
     ignore_progress,
 )
-from egress.runtime.docker.local_image import ImageTree
 from egress.runtime.errors import ImageMissingError, UnsupportedError
 
 PYTHON_BASE: Final = "egress-base-python"
@@ -58,12 +58,12 @@ def find_or_make_python(engine: DockerEngine, say: ProgressCallback = ignore_pro
 
 def python_tree() -> ImageTree:
     """The files of the Python base."""
-    tree = local_image.small_system_tree(())
+    tree = image_tree.small_system_tree(())
     for name in BASE_LIBRARIES:
         if found := library(name):
             tree.library(found)
             tree.libraries(found)
-    folder = Path(local_image.PYTHON_PATH).parent.parent / "lib" / Path(local_image.PYTHON_PATH).name
+    folder = Path(image_tree.PYTHON_PATH).parent.parent / "lib" / Path(image_tree.PYTHON_PATH).name
     with zipfile.ZipFile(_pip()) as wheel:
         for name in wheel.namelist():
             tree.text(f"{str(folder).removeprefix('/')}/site-packages/{name}", wheel.read(name))
@@ -74,7 +74,7 @@ def import_tree(
     engine: DockerEngine, tree: ImageTree, repository: str, changes: tuple[str, ...], say: ProgressCallback
 ) -> str:
     """The name of the image with these files, made if it is missing."""
-    with local_image.spool_archive(tree) as (archive, digest):
+    with image_tree.spool_archive(tree) as (archive, digest):
         # The digest leaves the settings out: they change only with the version, which changes the files too.
         name = f"{repository}:{digest[:16]}"
         try:

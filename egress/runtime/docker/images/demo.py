@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from egress.runtime.docker import image_cache, local_image
+from egress.runtime.docker import image_cache, image_tree
 from egress.runtime.docker.engine import DockerEngine
+from egress.runtime.docker.image_tree import ImageTree
 from egress.runtime.docker.images import bases
 from egress.runtime.docker.images.builder import ignore_progress
-from egress.runtime.docker.local_image import ImageTree
 
 REPOSITORY: Final = "egress-demo"
 WORKSPACE_FOLDER: Final = "/workspace"
@@ -65,7 +65,7 @@ def _fingerprint() -> str:
 
 def demo_tree() -> ImageTree:
     """The files of the demo image."""
-    tree = local_image.small_system_tree(DEMO_PROGRAMS)
+    tree = image_tree.small_system_tree(DEMO_PROGRAMS)
     _add_git(tree)
     for name in (*bases.BASE_LIBRARIES, *_NAME_SERVICE_LIBRARIES):
         if found := bases.library(name):
@@ -99,4 +99,4 @@ def _sources() -> Iterator[Path]:
     yield from (Path(__file__), Path(bases.__file__))
     yield from (Path(found).resolve() for name in DEMO_PROGRAMS if (found := shutil.which(name)))
     yield from _git_helpers()
-    yield from local_image.modules()
+    yield from image_tree.modules()

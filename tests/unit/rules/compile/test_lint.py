@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from egress.rules.compile import lint, rule_index
+from egress.rules.compile import coverage_index, lint
 from egress.types import Severity
 from tests.unit.rules.rule_samples import errors, loaded, warnings
 
@@ -193,7 +193,7 @@ def test_many_rules_on_one_host_are_not_compared_pair_by_pair(
 
         return call
 
-    for module in (lint, rule_index):
+    for module in (lint, coverage_index):
         for name in ("rule_covers", "path_covers", "segment_covers", "values_cover"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, counted(getattr(module, name)))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egress.rules.decide.globs import deny_fits_any_reading, path_glob
+from egress.rules.decide.host_route import deny_path_fits
 from egress.rules.decide.paths import MAX_ESCAPED_SLASHES
-from egress.rules.decide.plan import deny_path_fits
 from egress.rules.decide.predicates import Predicates
 from tests.unit.rules.rule_samples import decision_text, policy
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker import local_image
+from egress.runtime.docker import image_tree
+from egress.runtime.docker.image_tree import spool_archive
 from egress.runtime.docker.images import bases
-from egress.runtime.docker.local_image import spool_archive
 from egress.runtime.errors import UnsupportedError
 
 
@@ -23,7 +23,7 @@ def names() -> set[str]:
 
 def test_the_base_of_python_has_pip_and_no_shell() -> None:
     found = names()
-    assert local_image.PYTHON_PATH.removeprefix("/") in found
+    assert image_tree.PYTHON_PATH.removeprefix("/") in found
     assert any(name.endswith("site-packages/pip/__main__.py") for name in found)
     assert not [name for name in found if name.endswith(("bin/sh", "bin/bash"))]
 

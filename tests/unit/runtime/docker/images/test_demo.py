@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import tarfile
 
+from egress.runtime.docker.image_tree import spool_archive
 from egress.runtime.docker.images import bases
 from egress.runtime.docker.images.demo import DEMO_USER_ID, demo_tree
-from egress.runtime.docker.local_image import spool_archive
 
 
 @functools.cache

@@ -1,10 +1,10 @@
-"""egress/rules/compile/credential_slots.py: which services read a credential from several slots."""
+"""egress/rules/compile/service_credential_slots.py: which services read a credential from several slots."""
 
 from __future__ import annotations
 
 import pytest
 
-from egress.rules.compile.credential_slots import credential_slots
+from egress.rules.compile.service_credential_slots import credential_slots
 from egress.rules.language.hosts import parse_host_pattern
 
 

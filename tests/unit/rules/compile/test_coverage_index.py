@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from egress.rules.compile.rule_index import MAX_RULES_FOUND, MAX_STEPS_PER_PATH, RuleIndex
+from egress.rules.compile.coverage_index import MAX_RULES_FOUND, MAX_STEPS_PER_PATH, RuleIndex
 from egress.rules.decide.entry import Rule
 from tests.unit.rules.rule_samples import policy
 

@@ -6,7 +6,7 @@ import pytest
 
 from egress.rules.decide.decision import route_of
 from egress.rules.decide.globs import path_glob
-from egress.rules.decide.plan import (
+from egress.rules.decide.host_route import (
     HostRoute,
     MethodPlan,
     allow_path_fits,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from egress.audit.verified_extent import ExtentDigest, VerifiedExtent
+from egress.audit.verified_digest import ExtentDigest, VerifiedExtent
 
 
 def test_the_beginning_of_a_line_is_no_part_of_what_was_seen() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from egress.errors import UnreadableError
-from egress.policy.state_dir import check_state_dir, make_state_dir
+from egress.policy.state_dir_ownership import check_state_dir, make_state_dir
 
 BOTH = pytest.mark.parametrize("check", [check_state_dir, make_state_dir])
 

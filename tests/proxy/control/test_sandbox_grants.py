@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from egress.proxy.clock import SystemClock
-from egress.proxy.control.sandbox_policies import MAX_GRANTS
+from egress.proxy.control.sandbox_grants import MAX_GRANTS
 from egress.proxy.control.server import ControlReply
 from egress.proxy.lanes.engine import ServedSandbox
 from egress.types import Identity

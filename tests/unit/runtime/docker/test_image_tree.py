@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker import door_container, local_image
-from egress.runtime.docker.local_image import ImageTree, program_tree, small_system_tree, spool_archive
+from egress.runtime.docker import door_container, image_tree
+from egress.runtime.docker.image_tree import ImageTree, program_tree, small_system_tree, spool_archive
 from egress.runtime.errors import UnsupportedError
 
 
@@ -22,7 +22,7 @@ def members(tree: ImageTree) -> dict[str, tarfile.TarInfo]:
 
 def test_the_door_has_what_its_program_imports_and_little_else() -> None:
     found = members(program_tree(door_container.PROGRAM_FILE))
-    assert {"program.py", local_image.PYTHON_PATH.removeprefix("/")} <= found.keys()
+    assert {"program.py", image_tree.PYTHON_PATH.removeprefix("/")} <= found.keys()
     names = {Path(name).name.split(".")[0] for name in found}
     assert {"socket", "_socket", "selectors", "os"} <= names
     assert not names & {"ssl", "subprocess", "http", "ctypes", "sh"}
@@ -41,7 +41,7 @@ def test_a_program_runs_in_it_alone(tmp_path: Path) -> None:
         "-Ur",
         "chroot",
         str(tmp_path),
-        local_image.PYTHON_PATH,
+        image_tree.PYTHON_PATH,
         "-I",
         "-S",
         "/program.py",

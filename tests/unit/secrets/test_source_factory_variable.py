@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.errors import UnreadableError
-from egress.secrets.source import VariableSecretSource
+from egress.secrets.source_factory import VariableSecretSource
 from egress.secrets.source_value import ENDLESS_LIFETIME, SourceValue
 from tests.unit.secrets.secret_samples import TOKEN
 

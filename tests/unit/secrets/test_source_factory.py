@@ -9,7 +9,7 @@ from egress.rules.compile.secrets import RESERVED_SCHEMES, SCHEMES
 from egress.secrets.child_environment import ChildEnvironment
 from egress.secrets.command import CommandSecretSource
 from egress.secrets.file import FileSecretSource
-from egress.secrets.source import SourceFactory, VariableSecretSource, unresolvable_secrets
+from egress.secrets.source_factory import SourceFactory, VariableSecretSource, unresolvable_secrets
 from tests.unit.secrets.secret_samples import captured, spec
 
 
