@@ -58,9 +58,10 @@ class KeptPlace:
         env = {name: str(self.folder / end) for name, end in FOLDERS.items()}
         return egress(*words, cwd=self.folder, env=env, timeout=TIMEOUT)
 
-    def up(self) -> Outcome:
+    def up(self, *options: str) -> Outcome:
         trusted = ("--upstream-ca", "ca.pem", "--resolve", f"{NAME}=127.0.0.1")
-        done = self.egress("up", "--rules", "hosts.yaml", "--runtime", self.kind, "--ready", "0", *trusted)
+        words = ("--rules", "hosts.yaml", "--runtime", self.kind, "--ready", "0", *trusted, *options)
+        done = self.egress("up", *words)
         assert done.status == 0, done
         return done
 
