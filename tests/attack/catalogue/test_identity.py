@@ -343,6 +343,9 @@ def test_the_rate_of_requests_of_a_neighbour(lab: Lab, proxy: Proxy) -> None:
 # Their end --------------------------------------------------------------------------------------
 
 
+ANOTHER_LISTENER = ("127.0.0.1", 3333)
+
+
 def _stream(box: Proxy) -> Line:
     """Something that goes on for ever."""
     line = box.tunnel(API)
@@ -350,7 +353,7 @@ def _stream(box: Proxy) -> Line:
     return line
 
 
-@case("S-80", "the end of a neighbour", Harm.OPEN)
+@case("S-80", "the end of a neighbour", Harm.OPEN, also=(ANOTHER_LISTENER,))
 def test_the_end_of_a_neighbour(lab: Lab, proxy: Proxy) -> None:
     """A kill takes what the one has, and a removal too; the others do not notice."""
     lab.api.script("/never-ends", Say(b"HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\nand"), Stall())
@@ -381,8 +384,11 @@ def _kill(proxy: Proxy, name: str) -> None:
         status, told = control(proxy, "POST", "/kill", name=name)
         assert (status, told["connections"]) == (200, 1)
         message: dict[str, object] = {"sandbox": name, "kind": "proxy", "port": 3128, "name": "again"}
-        with proxy.room.listen("127.0.0.1", 3333) as sock:
-            assert not hand_over(proxy, message, sock)["ok"], "what was killed gets no other listener"
+        with proxy.room.listen(*ANOTHER_LISTENER) as sock:
+            # It is kept for the time after an undo, and refuses meanwhile.
+            assert hand_over(proxy, message, sock)["ok"]
+            with pytest.raises(ConnectionRefusedError):
+                proxy.dial(ANOTHER_LISTENER)
 
 
 def _remove(proxy: Proxy, name: str) -> None:

@@ -113,8 +113,10 @@ class Proxy(ABC):
             self.process.signal(number)
 
     def ended(self) -> int:
-        """Wait for its end, and return its status."""
+        """Wait for its end and all that it has written, and return its status."""
         until(lambda: self.status() is not None, f"{self.name} to end")
+        for reader in self._readers:
+            reader.join()
         return self.status() or 0
 
     def kill(self) -> None:
