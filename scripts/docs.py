@@ -34,6 +34,7 @@ from scripts import (
     pages,
     sandbox_reference,
     tool_reference,
+    typescript_schema,
 )
 from scripts.clients import Row
 from scripts.console import refreshed
@@ -456,6 +457,7 @@ def tested_tools() -> str:
 
 
 PAGES = {
+    "integrations/typescript/src/schema.ts": typescript_schema.text,
     "docs/clients.md": tested_clients,
     "docs/works-with.md": tested_tools,
     "docs/reference/attacks.md": attacked,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("integrations/*/README.md")])
 
 _BLOCK = re.compile(r"^```(\S+)(.*)\n((?:.*\n)*?)^```$", re.MULTILINE)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from egress.api.operations import OPERATIONS, Operation
 from egress.api.process_schema import OutputEventView
 from egress.api.schema import (
+    ApiView,
     ClientMessage,
     Problem,
     ServerMessage,
@@ -120,4 +121,14 @@ def _components(offered: list[Operation]) -> Json:
     for operation in offered:
         kinds |= {each for each in (operation.body, operation.answer) if each is not None}
     found: Json = msgspec.json.schema_components(sorted(kinds, key=str), ref_template=_REFERENCE)[1]
+    for view in _views(ApiView):
+        # The library calls a field with a default optional, and the server always sends it.
+        if view.__name__ in found and not view.__struct_config__.omit_defaults:
+            found[view.__name__]["required"] = list(found[view.__name__]["properties"])
     return dict(sorted(found.items()))
+
+
+def _views(above: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    for view in above.__subclasses__():
+        yield view
+        yield from _views(view)

@@ -13,7 +13,7 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
-from tests.proxy.clients.cache import NEWER_NODE, Fetched, work
+from tests.proxy.clients.cache import NEWER_NODE, Fetched, modules, work
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parents[1]
@@ -21,16 +21,9 @@ AGENT_PINS: Final = ROOT / "container/agents"
 PROGRAMS: Final = HERE / "programs"
 
 
-def _modules(pins: Path, folder: Path) -> None:
-    """Packages of npm, by the npm of this machine; no script of theirs is run."""
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(pins / name, folder)
-    work("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", folder=folder)
-
-
 def _agents(folder: Path) -> None:
     """The agents, each by its own name in one folder of programs."""
-    _modules(AGENT_PINS, folder)
+    modules(AGENT_PINS, folder)
     (folder / "bin").mkdir()
     native = {
         # Their packages have a script that would put the program in its place.
@@ -96,7 +89,7 @@ PYTHON: Final = Fetched("sdks-python", (HERE / "requirements.lock",), _python, t
 NODE: Final = Fetched(
     "sdks-node",
     tuple(sorted((PROGRAMS / "node").glob("package*.json"))),
-    functools.partial(_modules, PROGRAMS / "node"),
+    functools.partial(modules, PROGRAMS / "node"),
 )
 GH: Final = Fetched(
     "gh",

@@ -112,12 +112,17 @@ def _python(folder: Path) -> None:
     work(*pip, "--require-hashes", "--requirement", HERE / "requirements.lock", folder=folder)
 
 
-def _node(pins: Path, program: str, folder: Path) -> None:
+def modules(pins: Path, folder: Path) -> None:
+    """Packages of npm, by the npm of this machine; no script of theirs is run."""
     for pin in pins.glob("package*.json"):
         (folder / pin.name).write_bytes(pin.read_bytes())
     # Where there is no index, its own patience would be more than a minute.
     patience = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=3000")
     work("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", *patience, folder=folder)
+
+
+def _node(pins: Path, program: str, folder: Path) -> None:
+    modules(pins, folder)
     if program:
         # npm passes over what is only for some machines and could not be had.
         work(folder / "node_modules/.bin" / program, "--version", folder=folder)

@@ -34,3 +34,10 @@ def test_a_port_has_no_call_of_the_owner_and_wants_a_token() -> None:
     document = openapi_document("1.2.3", is_owner=False)
     assert "/v1/shutdown" not in document["paths"]
     assert document["security"] == [{"token": []}]
+
+
+def test_a_field_that_every_answer_has_is_required_and_one_of_a_request_is_not() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    assert set(schemas["CommandResult"]["required"]) == set(schemas["CommandResult"]["properties"])
+    assert schemas["OutputEventView"]["required"] == ["offset", "next"]
+    assert schemas["CommandSettings"]["required"] == []
