@@ -2,7 +2,12 @@
 
 from egress.errors import EgressError, UnreadableError, UsageError
 from egress.fleet import open_fleet, open_remote
-from egress.fleet.errors import SandboxDiffersError
+from egress.fleet.errors import (
+    GrantBeyondError,
+    GrantNotFoundError,
+    GrantRefusedError,
+    SandboxDiffersError,
+)
 from egress.runtime.errors import (
     ArchiveError,
     CommandError,
@@ -55,6 +60,9 @@ __all__ = [
     "GitError",
     "GitNotFoundError",
     "GitUnreachableError",
+    "GrantBeyondError",
+    "GrantNotFoundError",
+    "GrantRefusedError",
     "ImageMissingError",
     "LateCommandError",
     "LogEndedError",

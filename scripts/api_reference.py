@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from egress.api.operations import OPERATIONS, Operation
+from egress.api.operation import Operation
+from egress.api.operations import OPERATIONS
 from egress.api.schema import ClientMessage, ServerMessage, StartMessage
 from egress.api_server.call import STATUS_BY_CODE
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from egress.api.operations import OPERATIONS, Operation
+from egress.api.operation import Operation
+from egress.api.operations import OPERATIONS
 from egress.api.process_schema import OutputEventView
 from egress.api.schema import (
     ApiView,

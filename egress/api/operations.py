@@ -2,53 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from http import HTTPStatus
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Literal
-from urllib.parse import quote, urlencode
-
-from msgspec import Struct
+from typing import Final
 
 from egress.api import process_schema, schema
-
-Content = Literal["json", "tar", "events", "websocket", "bytes", "none"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """One operation: where it is, what it takes, and what it answers."""
-
-    name: str
-    method: str
-    path: str
-    """With `{name}` for parts that a call fills in."""
-    summary: str
-    body: type[Struct] | None = None
-    query: type[Struct] | None = None
-    sends: Content = "json"
-    """The content of the request; without a `body` it is a stream of bytes."""
-    answer: type[Struct] | None = None
-    returns: Content = "json"
-    status: int = 200
-    can_follow: bool = False
-    """Whether a client that accepts events gets its answer as events."""
-    owner_only: bool = False
-    """Whether only the unix socket of the owner offers it."""
-
-    @property
-    def usual_status(self) -> int:
-        """The status of success. A call without an answer has none of its own."""
-        return HTTPStatus.NO_CONTENT if self.returns == "none" else self.status
-
-    def target(
-        self, parts: Mapping[str, str], query: Mapping[str, str] | Sequence[tuple[str, str]] = ()
-    ) -> str:
-        """Return the request target for these parts of the path and these query parameters."""
-        made = self.path.format_map({name: quote(value, safe="") for name, value in parts.items()})
-        return f"{made}?{urlencode(query)}" if query else made
-
+from egress.api.operation import Operation
+from egress.api.operator_operations import OPERATOR_OPERATIONS
 
 _SANDBOX: Final = "/v1/sandboxes/{name}"
 _PROCESS: Final = f"{_SANDBOX}/processes/{{process}}"
@@ -391,6 +351,7 @@ _ALL: Final = (
         answer=schema.SandboxEventView,
         returns="events",
     ),
+    *OPERATOR_OPERATIONS,
 )
 
 OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType({each.name: each for each in _ALL})

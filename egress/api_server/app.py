@@ -15,7 +15,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from egress import __version__
 from egress.api.openapi import openapi_document
-from egress.api.operations import OPERATIONS, Operation
+from egress.api.operation import Operation
+from egress.api.operations import OPERATIONS
 from egress.api.schema import Problem
 from egress.api_server.archives import get_archive, put_archive
 from egress.api_server.call import (
@@ -35,6 +36,7 @@ from egress.api_server.exec_call import serve_exec
 from egress.api_server.exec_stream import serve_exec_stream
 from egress.api_server.files import FILE_CALLS, get_file, head_file, put_file
 from egress.api_server.git_calls import clone
+from egress.api_server.policy_calls import POLICY_CALLS
 from egress.api_server.port_stream import serve_port_stream
 from egress.api_server.processes import PROCESS_CALLS, PROCESS_STREAMS
 from egress.api_server.sandboxes import SANDBOX_CALLS
@@ -46,7 +48,12 @@ async def _openapi(call: ApiCall, _: Request) -> Response:
     return Response(msgspec.json.encode(document), media_type="application/json")
 
 
-BLOCKING_CALLS: dict[str, BlockingHandler] = {**SANDBOX_CALLS, **FILE_CALLS, **PROCESS_CALLS}
+BLOCKING_CALLS: dict[str, BlockingHandler] = {
+    **SANDBOX_CALLS,
+    **FILE_CALLS,
+    **PROCESS_CALLS,
+    **POLICY_CALLS,
+}
 STREAM_CALLS: dict[str, StreamHandler] = {
     **PROCESS_STREAMS,
     "exec": serve_exec,

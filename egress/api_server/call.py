@@ -16,7 +16,7 @@ from anyio import CapacityLimiter, to_thread
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from egress.api.operations import Operation
+from egress.api.operation import Operation
 from egress.api.schema import MAX_BODY_BYTES, Problem
 from egress.errors import EgressError
 from egress.fleet.api_values import problem_of
@@ -181,6 +181,9 @@ STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "path.denied": HTTPStatus.FORBIDDEN,
     "api.forbidden": HTTPStatus.FORBIDDEN,
     "api.unauthorized": HTTPStatus.UNAUTHORIZED,
+    "grant.not_delegated": HTTPStatus.FORBIDDEN,
+    "grant.refused": HTTPStatus.CONFLICT,
+    "grant.not_found": HTTPStatus.NOT_FOUND,
     "sandbox.not_found": HTTPStatus.NOT_FOUND,
     "process.not_found": HTTPStatus.NOT_FOUND,
     "session.not_found": HTTPStatus.NOT_FOUND,

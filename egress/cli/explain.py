@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -14,15 +13,14 @@ from egress.cli.denial_fix import DenialFix, find_fix
 from egress.cli.render import BAD, BOLD, DIM, GOOD, Cell
 from egress.cli.sandbox_grants import with_grants
 from egress.errors import CODES, UsageError
+from egress.rules.compile.asked_request import asked_head
 from egress.rules.compile.policy_writer import limit_fields
-from egress.rules.compile.rule_tests import ParsedUrl, describe_decision, parse_url
+from egress.rules.compile.rule_tests import describe_decision
 from egress.rules.decide.explain import ConsideredRule, Explanation
 from egress.rules.decide.explain import explain as explained
 from egress.rules.language import quantities
 from egress.rules.language.report import MeaningError
-from egress.types import GrantRef, Head, Headers, Identity, Verdict
-
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+from egress.types import GrantRef, Identity, Verdict
 
 
 class RequestOptions(TypedDict):
@@ -83,7 +81,7 @@ def explain(
       egress explain POST https://api.github.com/gists config/hosts.yaml
     """
     # The command line is checked before any file is read: exit status 2 belongs to it alone.
-    where = _url(url)
+    head = asked_head(method, url, _headers(given["headers"]), websocket=given["websocket"])
     at = given["at"]
     moment = rulefiles.now() if at is None else _moment(at)
     if given["sandbox"] is not None and given["profile"] is not None:
@@ -92,10 +90,6 @@ def explain(
     identity = Identity("explain", given["profile"])
     if given["sandbox"] is not None:
         policy, identity = with_grants(policy, given["sandbox"], given["runtime_dir"])
-    # The proxy decides on raw bytes, so the answer must depend on the same ones.
-    target = _on_the_wire(where.target)
-    headers = _headers(given["headers"])
-    head = Head(method, where.scheme, where.host, where.port, target, headers, given["websocket"])
     answer = explained(policy, identity, head, moment)
     advice = DenialFix("") if answer.decision.allowed else find_fix(policy, head, answer)
     if as_json:
@@ -105,13 +99,6 @@ def explain(
     return 0 if answer.decision.allowed else 1
 
 
-def _url(text: str) -> ParsedUrl:
-    try:
-        return parse_url(text if "://" in text else f"https://{text}")
-    except MeaningError as error:
-        raise UsageError(error.message, error.hint) from None
-
-
 def _moment(text: str) -> int:
     try:
         return quantities.parse_moment(text)
@@ -119,27 +106,11 @@ def _moment(text: str) -> int:
         raise UsageError(f"--at: {error.message}", error.hint) from None
 
 
-def _headers(texts: tuple[str, ...]) -> Headers:
-    pairs = []
-    for text in texts:
-        name, colon, value = text.partition(":")
-        if not colon or not name.strip():
-            raise UsageError("--header needs NAME: VALUE", "for example --header 'accept: application/json'")
-        # A line break would smuggle in a second header.
-        if any(character < " " or character == "\x7f" for character in text):
-            raise UsageError("--header contains a control character", "a header is one line of text")
-        # The URL names the host already: a second name could disagree, and no answer would be right.
-        if name.strip().lower() == "host":
-            raise UsageError("--header cannot name Host", "the URL is the destination")
-        if not _TOKEN.fullmatch(name.strip()):
-            raise UsageError("--header needs NAME: VALUE", "a header name consists of letters, digits and -")
-        pairs.append((_on_the_wire(name.strip().lower()), _on_the_wire(value.strip())))
-    return tuple(pairs)
-
-
-def _on_the_wire(text: str) -> str:
-    """Encode input as on the wire: one character a byte. Invalid UTF-8 stays as it is."""
-    return text.encode("utf-8", "surrogateescape").decode("latin-1")
+def _headers(texts: tuple[str, ...]) -> list[tuple[str, str]]:
+    pairs = [text.partition(":") for text in texts]
+    if not all(colon for _, colon, _ in pairs):
+        raise UsageError("--header needs NAME: VALUE", "for example --header 'accept: application/json'")
+    return [(name, value) for name, _, value in pairs]
 
 
 # For people -----------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -14,14 +13,11 @@ from egress.cli.control_client import ask_proxy
 from egress.cli.proxy_choice import error_of, proxy_of
 from egress.cli.render import BOLD, DIM, GOOD, Cell
 from egress.errors import UsageError
+from egress.fleet.policies import given_fields, read_change
 from egress.rules.compile.policy_writer import flow
 from egress.rules.language import quantities
 from egress.rules.language.report import MeaningError
 
-_REQUEST = re.compile(
-    r"(?:(?P<methods>[^\s/]+) +)?https://(?P<host>[^\s/:@?#]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>/\S*)?"
-)
-_REQUEST_HINT = "for example 'GET,HEAD https://files.example.com/public/**'"
 _CALLER = "the command line"
 
 
@@ -80,19 +76,10 @@ def _change(kind: str, text: str, ttl: str) -> tuple[str, Mapping[str, object]]:
         seconds = quantities.parse_duration(int(ttl) if ttl.isdecimal() else ttl)
     except MeaningError as error:
         raise UsageError(f"--ttl: {error.message}", error.hint) from None
-    common: dict[str, object] = {"kind": kind, "ttl": seconds, "by": _CALLER}
     if kind == "profile":
-        return kind, {**common, "profile": text}
-    match = _REQUEST.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(f"--{kind} needs an https URL, with methods in front", _REQUEST_HINT)
-    return kind, {
-        **common,
-        "host": match["host"],
-        "port": int(match["port"] or 443),
-        **({"methods": match["methods"].split(",")} if match["methods"] else {}),
-        **({"paths": [match["path"]]} if match["path"] else {}),
-    }
+        return kind, {"kind": kind, "ttl": seconds, "by": _CALLER, "profile": text}
+    change = read_change("allow" if kind == "allow" else "deny", text, seconds)
+    return kind, {**given_fields(change), "by": _CALLER}
 
 
 # For people -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The client of a fleet's proxy: asks its control socket for its status, and which texts hold a secret."""
+"""The client of a fleet's proxy: asks its control socket, and holds the answers to what the API says."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from egress.control_client import ASK_TIMEOUT, ask_proxy
 from egress.errors import UnreadableError
-from egress.runtime.errors import GatewayError
+from egress.fleet.protocol import FleetInfo
+from egress.runtime.errors import GatewayError, GatewayRefusedError
 from egress.unix.http_connection import JsonAnswer
 
 _STATUS_TIMEOUT: Final = 5.0
@@ -25,6 +28,29 @@ def find_secrets(folder: Path, texts: Sequence[str]) -> JsonAnswer:
     The proxy first fetches values that it does not have yet, which may take a while. Raises as `ask` does.
     """
     return _request(folder, "POST", "/held", {"texts": list(texts)}, ASK_TIMEOUT)
+
+
+def ask_fleet_proxy(
+    about: FleetInfo, method: str, target: str, body: Mapping[str, object] | None = None
+) -> JsonAnswer:
+    """Ask the proxy of a fleet. Raises `GatewayError` without an answer, and for a fleet without a proxy."""
+    if about.runtime_dir is None:
+        raise GatewayError("these sandboxes have no proxy", "open them with `egress.open_fleet`")
+    return _request(about.runtime_dir, method, target, body, ASK_TIMEOUT)
+
+
+def typed_answer[T: msgspec.Struct](fields: Mapping[str, object], answer: type[T]) -> T:
+    """Return an answer as the API shows it: with the fields of its view, and no others.
+
+    Raises `GatewayRefusedError` for the answer of another version.
+    """
+    try:
+        return msgspec.convert(fields, answer)
+    except msgspec.ValidationError:
+        raise GatewayRefusedError(
+            "the proxy gave an answer of another version",
+            "run proxy and caller in the same version of egress",
+        ) from None
 
 
 def _request(

@@ -83,3 +83,21 @@ class PreviewError(SandboxError):
     """A port cannot be shown to a browser."""
 
     code = "preview.failed"
+
+
+class GrantRefusedError(SandboxError):
+    """The rules, or another grant, leave no place for this grant."""
+
+    code = "grant.refused"
+
+
+class GrantBeyondError(GrantRefusedError):
+    """The rule file delegates no such change to this sandbox."""
+
+    code = "grant.not_delegated"
+
+
+class GrantNotFoundError(SandboxError):
+    """The sandbox has no grant of this id."""
+
+    code = "grant.not_found"

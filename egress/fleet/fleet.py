@@ -32,6 +32,7 @@ from egress.fleet.protocol import (
     Snapshot,
     SnapshotKind,
 )
+from egress.fleet.proxy_policies import ProxyPolicies
 from egress.fleet.sandbox_snapshots import FleetSnapshots
 from egress.fleet.sleeping import SandboxSleep, refuse_asleep, slept_port_error, visible_info
 from egress.fleet.snapshot_store import SnapshotStore
@@ -117,6 +118,7 @@ class Fleet:
         self._snapshots = FleetSnapshots(runtime, snapshots)
         self._previews = Previews(self.dial, self.touch)
         self.tracked = ProcessTable(self)
+        self.policies = ProxyPolicies(lambda: self.about, self.info)
         self._closing = threading.Event()
         self._reaper = threading.Thread(
             target=self._run_ticks, args=(tick,), name="egress-reaper", daemon=True

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, Protocol, override
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
+from egress.fleet.policies import FleetPolicies
 from egress.fleet.tracking import ProcessTracker
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Info, Spec
@@ -104,6 +105,10 @@ class SandboxFleet(Runtime, Protocol):
     @property
     def tracked(self) -> ProcessTracker:
         """The processes that are found by their ids."""
+
+    @property
+    def policies(self) -> FleetPolicies:
+        """The rules of single sandboxes."""
 
     @override
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info:

@@ -31,6 +31,7 @@ from egress.sandbox.git import Git
 from egress.sandbox.handle import Sandbox
 from egress.sandbox.options import Size, Variables, Volumes
 from egress.sandbox.paths import Where
+from egress.sandbox.policy import SandboxPolicy
 from egress.sandbox.process import Process, Stream
 from egress.sandbox.session import Session
 from egress.sandbox.terminal import Pty
@@ -156,6 +157,17 @@ class AsyncGit(AsyncTwin[Git]):
     clone = awaited(Git.clone)
 
 
+class AsyncSandboxPolicy(AsyncTwin[SandboxPolicy]):
+    """The rules of one sandbox; see `SandboxPolicy`."""
+
+    show = awaited(SandboxPolicy.show)
+    allow = awaited(SandboxPolicy.allow)
+    deny = awaited(SandboxPolicy.deny)
+    choose_profile = awaited(SandboxPolicy.choose_profile)
+    undo = awaited(SandboxPolicy.undo)
+    explain = awaited(SandboxPolicy.explain)
+
+
 class AsyncPty(AsyncTwin[Pty]):
     """A program in a terminal; see `Pty`."""
 
@@ -194,6 +206,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
         super().__init__(sync)
         self.files = AsyncFiles(sync.files)
         self.git = AsyncGit(sync.git)
+        self.policy = AsyncSandboxPolicy(sync.policy)
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
+from egress.fleet.policies import FleetPolicies
 from egress.fleet.protocol import FleetInfo, Snapshot, SnapshotKind
 from egress.fleet.tracking import ProcessTracker
 from egress.runtime.docker.engine_socket import ENGINE_SOCKET
@@ -29,6 +30,9 @@ class FleetRuntime(Protocol):
 
     @property
     def tracked(self) -> ProcessTracker: ...
+
+    @property
+    def policies(self) -> FleetPolicies: ...
 
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info: ...
 

@@ -27,6 +27,7 @@ from egress.sandbox.git import Git
 from egress.sandbox.options import Input, Line, Size, Variables, Volumes
 from egress.sandbox.output_decoder import OutputCallback, decoded_output
 from egress.sandbox.paths import resolve
+from egress.sandbox.policy import SandboxPolicy
 from egress.sandbox.port_wait import await_port
 from egress.sandbox.process import MAX_KEPT_BYTES, Process
 from egress.sandbox.session import Session
@@ -49,6 +50,7 @@ class Sandbox:
         self._place = CommandRunner(runtime, name)
         self.files = Files(self._place)
         self.git = Git(self._place)
+        self.policy = SandboxPolicy(self._place)
 
     @property
     def name(self) -> str:

@@ -29,6 +29,10 @@ def answering(data: bytes) -> Iterator[Path]:
             with peer:
                 peer.recv(65536)
                 peer.sendall(data)
+                peer.shutdown(socket.SHUT_WR)
+                # The client may send its body behind its head: closed before, its connection would break.
+                while peer.recv(65536):
+                    pass
 
         thread = threading.Thread(target=answer)
         thread.start()

@@ -20,6 +20,7 @@ from egress.errors import EgressError, UsageError
 from egress.proxy import metrics
 from egress.proxy.control import rule_warnings
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
+from egress.proxy.control.request_explanation import RequestExplanations
 from egress.proxy.control.revocation import (
     KEPT_KINDS,
     REVOCATION_KINDS,
@@ -205,6 +206,7 @@ class ControlService:
             ("POST", "/stop"): self._stopped,
             **self._enrolment.routes(),
             **self.policies.routes(),
+            **RequestExplanations(self.engine).routes(),
         }
 
     async def _healthz(self, _: Body) -> ControlReply:

@@ -1,0 +1,54 @@
+"""Calls about the rules of one sandbox: its grants, and what would happen to a request of its.
+
+A client of a port makes grants within the delegations of the rule file, and takes back its own alone: a deny
+of the operator stays. It sees neither where a rule stands nor the rules that did not decide.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from egress.api.policy_schema import ExplanationView, GrantView, PolicyView
+from egress.api_server.call import ApiCall
+
+if TYPE_CHECKING:
+    from egress.api_server.call import BlockingHandler
+
+AT_SOCKET = "the API at the unix socket"
+AT_PORT = "the API at the port"
+"""The names that grants have of their callers. A client cannot choose one."""
+
+
+def _caller(call: ApiCall) -> str:
+    return AT_SOCKET if call.context.is_owner_only else AT_PORT
+
+
+def _show(call: ApiCall) -> PolicyView:
+    return call.fleet.policies.show(call.name)
+
+
+def _grant(call: ApiCall) -> tuple[int, GrantView]:
+    return HTTPStatus.CREATED, call.fleet.policies.grant(call.name, call.body, _caller(call))
+
+
+def _undo(call: ApiCall) -> GrantView:
+    by = _caller(call)
+    made_by = None if call.context.is_owner_only else by
+    return call.fleet.policies.undo(call.name, call.parts["grant"], by, made_by=made_by)
+
+
+def _explain(call: ApiCall) -> ExplanationView:
+    found = call.fleet.policies.explain(call.name, call.body)
+    return found if call.context.is_owner_only else structs.replace(found, place=None, considered=())
+
+
+POLICY_CALLS: dict[str, BlockingHandler] = {
+    "show_policy": _show,
+    "grant": _grant,
+    "undo_grant": _undo,
+    "explain_request": _explain,
+}
+"""Handlers by the names of their operations."""

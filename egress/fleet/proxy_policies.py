@@ -1,0 +1,82 @@
+"""The rules of single sandboxes, asked of the proxy of this fleet.
+
+The proxy judges every change by the delegations of its rules, and records it before it is in force. Nothing
+here decides; the names of sandboxes are checked, since the proxy has one that belongs to no fleet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from egress.api.policy_schema import (
+    ExplanationView,
+    GrantSettings,
+    GrantView,
+    PolicyView,
+    RequestSettings,
+)
+from egress.errors import EgressError
+from egress.fleet.control_client import ask_fleet_proxy, typed_answer
+from egress.fleet.errors import GrantBeyondError, GrantNotFoundError, GrantRefusedError
+from egress.fleet.policies import given_fields
+from egress.fleet.protocol import FleetInfo
+from egress.runtime.errors import GatewayRefusedError, SpecError
+
+OWN_CALLER: Final = "the program of the fleet"
+"""The name that a grant has of a caller in this process."""
+
+
+class ProxyPolicies:
+    """`FleetPolicies` of a fleet in this process."""
+
+    def __init__(self, about: Callable[[], FleetInfo], check_name: Callable[[str], object]) -> None:
+        """`check_name` raises `SandboxNotFoundError` for a name that no sandbox of the fleet has."""
+        self._about = about
+        self._check_name = check_name
+
+    def show(self, name: str) -> PolicyView:
+        return self._ask(PolicyView, "GET", f"/policy/{name}", name)
+
+    def grant(self, name: str, settings: GrantSettings, by: str = OWN_CALLER) -> GrantView:
+        """As the protocol says; `by` is recorded."""
+        return self._ask(GrantView, "POST", f"/policy/{name}", name, {**given_fields(settings), "by": by})
+
+    def undo(self, name: str, grant: str, by: str = OWN_CALLER, *, made_by: str | None = None) -> GrantView:
+        """As the protocol says; with `made_by`, only a grant that this caller made."""
+        found = next((each for each in self.show(name).grants if each.id == grant), None)
+        if found is None:
+            raise GrantNotFoundError(f"the sandbox {name} has no such grant", "list its grants")
+        # The id is random and never used again, so nothing can change between this look and the call.
+        if made_by not in (None, found.by):
+            raise GrantRefusedError(
+                f"the grant {found.id} was made by {found.by or 'another program'}",
+                f"whoever made it takes it back, or `egress policy {name} --undo {found.id}` does",
+            )
+        return self._ask(GrantView, "DELETE", f"/policy/{name}", name, {"grant": grant, "by": by})
+
+    def explain(self, name: str, settings: RequestSettings) -> ExplanationView:
+        return self._ask(ExplanationView, "POST", f"/explain/{name}", name, given_fields(settings))
+
+    def _ask[T: msgspec.Struct](
+        self, answer: type[T], method: str, target: str, name: str, body: Mapping[str, object] | None = None
+    ) -> T:
+        self._check_name(name)
+        status, fields = ask_fleet_proxy(self._about(), method, target, body)
+        if status not in (HTTPStatus.OK, HTTPStatus.CREATED):
+            raise _error(method, status, str(fields.get("error", "")), str(fields.get("hint", "")))
+        return typed_answer(fields, answer)
+
+
+def _error(method: str, status: int, message: str, hint: str) -> EgressError:
+    if method == "DELETE" and status == HTTPStatus.NOT_FOUND:
+        return GrantNotFoundError(message, hint)
+    kinds: dict[int, type[EgressError]] = {
+        HTTPStatus.BAD_REQUEST: SpecError,
+        HTTPStatus.FORBIDDEN: GrantBeyondError,
+        HTTPStatus.CONFLICT: GrantRefusedError,
+    }
+    return kinds.get(status, GatewayRefusedError)(message or "the proxy refused it", hint)

@@ -1,0 +1,37 @@
+"""The rules of single sandboxes of a fleet behind the API."""
+
+from __future__ import annotations
+
+from egress.api.client import ApiClient
+from egress.api.policy_schema import (
+    ExplanationView,
+    GrantSettings,
+    GrantView,
+    PolicyView,
+    RequestSettings,
+)
+from egress.fleet.remote_tracking import Translate
+
+
+class RemotePolicies:
+    """`FleetPolicies` of another process."""
+
+    def __init__(self, client: ApiClient, translated: Translate) -> None:
+        self._client = client
+        self._translated = translated
+
+    def show(self, name: str) -> PolicyView:
+        with self._translated():
+            return self._client.call(PolicyView, "show_policy", {"name": name})
+
+    def grant(self, name: str, settings: GrantSettings) -> GrantView:
+        with self._translated():
+            return self._client.call(GrantView, "grant", {"name": name}, body=settings)
+
+    def undo(self, name: str, grant: str) -> GrantView:
+        with self._translated():
+            return self._client.call(GrantView, "undo_grant", {"name": name, "grant": grant})
+
+    def explain(self, name: str, settings: RequestSettings) -> ExplanationView:
+        with self._translated():
+            return self._client.call(ExplanationView, "explain_request", {"name": name}, body=settings)

@@ -1,0 +1,94 @@
+"""The rules of one sandbox: what is granted to it, and what would happen to a request of its.
+
+The rule file says under `delegate` what may be granted, for how long, and to whom. The proxy holds every
+change to that. It ends each grant with its time, and with its sandbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from egress.api.policy_schema import (
+    ExplanationView,
+    GrantSettings,
+    GrantView,
+    PolicyView,
+    RequestSettings,
+)
+from egress.fleet.policies import FleetPolicies, read_change
+from egress.runtime.spec import NO_VALUES
+from egress.sandbox import capabilities
+from egress.sandbox.command_runner import CommandRunner
+
+DEFAULT_GRANT_SECONDS: Final = 600
+
+
+class SandboxPolicy:
+    """The rules of one sandbox.
+
+    >>> sandbox.policy.allow("GET https://files.example.com/public/**", ttl=300).id  # doctest: +SKIP
+    'g-5f2b8c0d'
+    """
+
+    def __init__(self, place: CommandRunner) -> None:
+        self._place = place
+
+    def __repr__(self) -> str:
+        return f"<SandboxPolicy of {self._place.name!r}>"
+
+    def show(self) -> PolicyView:
+        """Return what is granted to it, and what may be granted.
+
+        >>> [each.change for each in sandbox.policy.show().grants]  # doctest: +SKIP
+        ['allow GET https://files.example.com/public/**']
+        """
+        return self._policies().show(self._place.name)
+
+    def allow(self, request: str, *, ttl: int = DEFAULT_GRANT_SECONDS) -> GrantView:
+        """Allow requests for a time, without a credential: an https URL, with methods in front.
+
+        `ttl` is in seconds. Raises `GrantBeyondError` for what the rules do not delegate to the sandbox,
+        `GrantRefusedError` where they close the host, and `SpecError` for what is no rule.
+
+        >>> sandbox.policy.allow("GET,HEAD https://files.example.com/public/**")  # doctest: +SKIP
+        """
+        return self._policies().grant(self._place.name, read_change("allow", request, ttl))
+
+    def deny(self, request: str, *, ttl: int = DEFAULT_GRANT_SECONDS) -> GrantView:
+        """Deny requests for a time; see `allow`. Open connections that are denied end.
+
+        >>> sandbox.policy.deny("https://api.example.com", ttl=3600)  # doctest: +SKIP
+        """
+        return self._policies().grant(self._place.name, read_change("deny", request, ttl))
+
+    def choose_profile(self, profile: str, *, ttl: int = DEFAULT_GRANT_SECONDS) -> GrantView:
+        """Give it another profile for a time; see `allow`.
+
+        >>> sandbox.policy.choose_profile("coding", ttl=1800)  # doctest: +SKIP
+        """
+        settings = GrantSettings(kind="profile", ttl=ttl, profile=profile)
+        return self._policies().grant(self._place.name, settings)
+
+    def undo(self, grant: str) -> GrantView:
+        """Take a grant back. Raises `GrantNotFoundError`.
+
+        >>> sandbox.policy.undo("g-5f2b8c0d")  # doctest: +SKIP
+        """
+        return self._policies().undo(self._place.name, grant)
+
+    def explain(
+        self, method: str, url: str, *, headers: Mapping[str, str] = NO_VALUES, websocket: bool = False
+    ) -> ExplanationView:
+        """Return what the proxy would do with a request; nothing is sent.
+
+        >>> sandbox.policy.explain("GET", "https://api.example.com/v1/user").outcome  # doctest: +SKIP
+        'allow read, inject tracker'
+        """
+        settings = RequestSettings(
+            method=method, url=url, headers=tuple(headers.items()), websocket=websocket
+        )
+        return self._policies().explain(self._place.name, settings)
+
+    def _policies(self) -> FleetPolicies:
+        return capabilities.require_fleet(self._place.runtime, "change the rules of a sandbox").policies
