@@ -90,8 +90,7 @@ class RequestSettings(ApiRequest, frozen=True):
 
     url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
     method: Annotated[str, Meta(min_length=1, max_length=64)] = "GET"
-    headers: Annotated[tuple[tuple[Text, Text], ...], Meta(max_length=MAX_EXPLAINED_HEADERS)] = ()
-    """Names and values."""
+    headers: Annotated[dict[str, Text], Meta(max_length=MAX_EXPLAINED_HEADERS)] = {}
     websocket: bool = False
     """Whether the request opens a WebSocket."""
 

@@ -85,9 +85,7 @@ class SandboxPolicy:
         >>> sandbox.policy.explain("GET", "https://api.example.com/v1/user").outcome  # doctest: +SKIP
         'allow read, inject tracker'
         """
-        settings = RequestSettings(
-            method=method, url=url, headers=tuple(headers.items()), websocket=websocket
-        )
+        settings = RequestSettings(method=method, url=url, headers=dict(headers), websocket=websocket)
         return self._policies().explain(self._place.name, settings)
 
     def _policies(self) -> FleetPolicies:

@@ -199,8 +199,8 @@ def test_only_the_operator_sees_where_rules_stand(lab: OperatorLab) -> None:
     "wrong",
     [
         {"url": "no url at all"},
-        {"url": "https://a.example.com/", "headers": [["Host", "b.example.com"]]},
-        {"url": "https://a.example.com/", "headers": [["X", "a\r\nAuthorization: b"]]},
+        {"url": "https://a.example.com/", "headers": {"Host": "b.example.com"}},
+        {"url": "https://a.example.com/", "headers": {"X": "a\r\nAuthorization: b"}},
         {"url": "https://a.example.com:0/"},
     ],
     ids=lambda value: str(value)[:60],

@@ -45,7 +45,7 @@ class RequestExplanations:
 
         try:
             asked = msgspec.convert(body, RequestSettings)
-            head = asked_head(asked.method, asked.url, asked.headers, websocket=asked.websocket)
+            head = asked_head(asked.method, asked.url, asked.headers.items(), websocket=asked.websocket)
         except msgspec.ValidationError:
             return ControlReply(400, {"error": "this is no request", "hint": 'send {"url": "https://..."}'})
         except UsageError as error:

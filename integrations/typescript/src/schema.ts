@@ -49,6 +49,41 @@ export interface CommandSettings {
   max_output?: number | null | undefined;
 }
 
+/** A rule that was considered, and the first condition that the request misses. */
+export interface ConsideredView {
+  rule: string;
+  kind: "allow" | "deny";
+  fits: boolean;
+  misses: string;
+  place: string;
+}
+
+/** Bounds within which a grant can be made for the sandbox. A bound that is left out is none. */
+export interface DelegationView {
+  id: string;
+  ttl: number;
+  may: readonly ("allow" | "deny" | "profile")[];
+  hosts: readonly string[];
+  ports: readonly number[];
+  methods: readonly string[] | null;
+  paths: readonly string[] | null;
+  profiles: readonly string[];
+}
+
+/** What would happen to a request. */
+export interface ExplanationView {
+  verdict: "allow" | "deny";
+  code: string;
+  outcome: string;
+  rule: string | null;
+  delegation: string | null;
+  profile: string | null;
+  inject: readonly string[];
+  observed: boolean;
+  place: string | null;
+  considered: readonly ConsideredView[];
+}
+
 /** An entry of a folder; a link is described itself, with the kind `other`. */
 export interface FileEntryView {
   kind: "file" | "folder" | "other";
@@ -94,6 +129,33 @@ export interface FolderView {
   entries: readonly FileEntryView[];
 }
 
+/** A change to the rules of one sandbox, for a time: it has to be within a delegation of the rule file. */
+export interface GrantSettings {
+  kind: "allow" | "deny" | "profile";
+  ttl: number;
+  host?: string | null | undefined;
+  port?: number | null | undefined;
+  methods?: readonly string[] | null | undefined;
+  paths?: readonly string[] | null | undefined;
+  profile?: string | null | undefined;
+}
+
+/** A change to the rules of one sandbox that is in force. */
+export interface GrantView {
+  id: string;
+  kind: "allow" | "deny" | "profile";
+  change: string;
+  ttl: number;
+  expires: number;
+  delegation: string;
+  by: string;
+  host: string | null;
+  port: number | null;
+  methods: readonly string[] | null;
+  paths: readonly string[] | null;
+  profile: string | null;
+}
+
 /** End the process group: SIGTERM, and SIGKILL after `grace` seconds. */
 export interface KillMessage {
   type: "kill";
@@ -123,6 +185,16 @@ export interface OutputEventView {
   text?: string | null | undefined;
   base64?: string | null | undefined;
   process?: ProcessView | null | undefined;
+}
+
+/** What is granted to a sandbox, and what can be. */
+export interface PolicyView {
+  sandbox: string;
+  policy: string;
+  profile: string | null;
+  profile_in_force: string | null;
+  grants: readonly GrantView[];
+  delegations: readonly DelegationView[];
 }
 
 /** Further ports of the rules that lead to the proxy. */
@@ -193,6 +265,14 @@ export interface ReadySettings {
 export interface RenameSettings {
   path: string;
   target: string;
+}
+
+/** A request to explain. Nothing is sent, and no secret is resolved. */
+export interface RequestSettings {
+  url: string;
+  method?: string | undefined;
+  headers?: Readonly<Record<string, string>> | undefined;
+  websocket?: boolean | undefined;
 }
 
 /** The terminal has another size. */
@@ -424,6 +504,14 @@ export interface Operations {
   delete_snapshot: { parts: { name: string; }; answer: void; };
   /** Follow the events of all sandboxes. */
   events: {  };
+  /** Return the grants of a sandbox, and what may be granted to it. */
+  show_policy: { parts: { name: string; }; answer: PolicyView; };
+  /** Allow or deny requests of a sandbox for a time, or choose its profile, within `delegate:`. */
+  grant: { parts: { name: string; }; body: GrantSettings; answer: GrantView; };
+  /** Take a grant back; at a port, one that was made there. */
+  undo_grant: { parts: { name: string; grant: string; }; answer: GrantView; };
+  /** Decide on a request of a sandbox as the proxy would, and send nothing. */
+  explain_request: { parts: { name: string; }; body: RequestSettings; answer: ExplanationView; };
 }
 
 /** The method and the path of each call. */
@@ -475,6 +563,10 @@ export const OPERATIONS: { readonly [Name in keyof Operations]: readonly [string
   create_snapshot: ["PUT", "/v1/snapshots/{name}"],
   delete_snapshot: ["DELETE", "/v1/snapshots/{name}"],
   events: ["GET", "/v1/events"],
+  show_policy: ["GET", "/v1/sandboxes/{name}/policy"],
+  grant: ["POST", "/v1/sandboxes/{name}/policy/grants"],
+  undo_grant: ["DELETE", "/v1/sandboxes/{name}/policy/grants/{grant}"],
+  explain_request: ["POST", "/v1/sandboxes/{name}/policy/explain"],
 };
 
 /** The types of problems. A later server may have more. */
@@ -495,6 +587,9 @@ export type ProblemType =
   | "git.failed"
   | "git.not_found"
   | "git.unreachable"
+  | "grant.not_delegated"
+  | "grant.not_found"
+  | "grant.refused"
   | "image.missing"
   | "mount.refused"
   | "path.denied"

@@ -16,7 +16,7 @@ from egress.api.policy_schema import MAX_URL_CHARS, DelegationView, GrantSetting
         (GrantSettings, {"kind": "allow", "ttl": 1, "host": ""}),
         (GrantSettings, {"kind": "allow", "ttl": 1, "inject": "tracker"}),
         (RequestSettings, {"url": "a" * (MAX_URL_CHARS + 1)}),
-        (RequestSettings, {"url": "a", "headers": [["a", "b"]] * 65}),
+        (RequestSettings, {"url": "a", "headers": {f"x-{n}": "b" for n in range(65)}}),
         (RequestSettings, {"url": "a", "method": "A" * 65}),
     ],
     ids=["long", "kind", "host", "further", "url", "headers", "method"],
