@@ -159,7 +159,7 @@ def test_a_hypervisor_is_out_of_reach_or_the_runtime_says_that_it_may_not_be(box
 def test_what_waits_for_the_end_of_its_runtime_is_not_stopped(box: DockerLabSandbox) -> None:
     """Held, or killed quietly, it would let the sandbox outlive a runtime that was killed."""
     script = (
-        'for place in /proc/[0-9]*; do case $(tr "\\0" " " <"$place/cmdline") in "/bin/sh -c ("*)'
+        'for place in /proc/[0-9]*; do case $(tr "\\0" " " <"$place/cmdline") in "/bin/sh -c limit="*)'
         ' echo found; kill -STOP "${place#/proc/}" 2>/dev/null && echo stopped ;; esac; done; true'
     )
     assert box.sh(script).text == "found\n"

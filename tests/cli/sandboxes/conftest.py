@@ -8,12 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import structlog
 
 from egress.api_server.server import ApiServer
 from egress.fleet import Fleet, FleetInfo
 from egress.runtime.fake import FakeRuntime
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Spec
+
+
+@pytest.fixture(autouse=True)
+def own_log() -> None:
+    """Events go to standard error, as in a command, and not where a test before has left them."""
+    structlog.reset_defaults()
 
 
 @pytest.fixture
