@@ -11,6 +11,8 @@ from egress.api.operation import Operation
 from egress.api.operations import OPERATIONS
 from egress.api.schema import ClientMessage, ServerMessage, StartMessage
 from egress.api_server.call import STATUS_BY_CODE
+from egress.api_server.exec_call import STALL_SECONDS
+from egress.fleet.session_table import MAX_SESSIONS, MAX_WAITING
 
 INTRODUCTION = """\
 `egress up` serves this API at the unix socket `sandboxes.sock` in its runtime folder, for its own user. The
@@ -78,6 +80,24 @@ the call follows the output:
 
 After a reconnect, ask with the last `next` as `offset`: no byte comes twice, and none is left out unseen.
 """
+SESSIONS = f"""\
+## Sessions
+
+`PUT /v1/sandboxes/{{name}}/sessions/{{session}}` creates a shell that keeps its folder and variables between
+commands, under an id of the client's choice: 1 to 64 letters, digits, dots, hyphens and underscores. The same
+call again, from any client, returns it. Settings that are left out are those of the existing session; others
+are `session.differs`. A sandbox has at most {MAX_SESSIONS}.
+
+`POST .../exec` runs lines in it, and answers as `exec` of the sandbox does: with JSON, or with events. One
+command runs at a time. Up to {MAX_WAITING} others wait in the order in which they came; a further one is
+refused with `session.busy`. The end of the connection ends the command or takes it out of the queue, and so
+does the timeout: the session goes on. A client that takes no output for {STALL_SECONDS:g} seconds counts as
+gone.
+
+`state_kept: false` says that the shell ended, by `exit` or because it was killed: the next command begins in
+a new shell, as the session began. The end of the sandbox ends a session, also a sleep or a stop: it is then
+`lost`, each command is refused with `sandbox.died`, and the next `PUT` begins it anew.
+"""
 
 
 def text() -> Iterator[str]:
@@ -103,6 +123,7 @@ def text() -> Iterator[str]:
         yield _message(kind)
     yield ""
     yield PROCESSES
+    yield SESSIONS
     yield "## Types of problems"
     yield ""
     yield "| type | status |"

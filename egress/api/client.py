@@ -128,10 +128,16 @@ class ApiClient:
 
     @contextmanager
     def follow[T: msgspec.Struct](
-        self, event: type[T], name: str, parts: Mapping[str, str] = _NO_PARTS, query: Query = _NO_PARTS
+        self,
+        event: type[T],
+        name: str,
+        parts: Mapping[str, str] = _NO_PARTS,
+        query: Query = _NO_PARTS,
+        body: msgspec.Struct | None = None,
     ) -> Iterator[EventStream[T]]:
         """Make a call whose answer is a stream of server-sent events. It ends with the connection."""
-        with self._request(name, parts, query, b"", keep=False, accept="text/event-stream") as opened:
+        data = _encoded(body)
+        with self._request(name, parts, query, data, keep=False, accept="text/event-stream") as opened:
             yield EventStream(event, *opened)
 
     def open_stream(self, name: str, parts: Mapping[str, str]) -> WebSocketClient:
@@ -277,6 +283,8 @@ class EventStream[T: msgspec.Struct]:
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
         self._connection = connection
         self._response = response
+        self.name = ""
+        """The name of the last event."""
 
     def end(self) -> None:
         """End the connection, from any thread: whoever waits for an event gets the end."""
@@ -293,6 +301,8 @@ class EventStream[T: msgspec.Struct]:
                 raise StopIteration from None
             if not line:
                 raise StopIteration
+            if line.startswith(b"event: "):
+                self.name = line[7:].strip().decode("utf-8", "replace")
             # Every event of ours is one line of data; other lines keep the connection alive.
             if line.startswith(b"data: "):
                 return self._decode(line[6:])

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from egress.api import process_schema, schema
+from egress.api import process_schema, schema, session_schema
 from egress.api.operation import Operation
 from egress.api.operator_operations import OPERATOR_OPERATIONS
 
 _SANDBOX: Final = "/v1/sandboxes/{name}"
 _PROCESS: Final = f"{_SANDBOX}/processes/{{process}}"
+_SESSION: Final = f"{_SANDBOX}/sessions/{{session}}"
 
 
 def _sandbox_verb(name: str, summary: str) -> Operation:
@@ -192,6 +193,44 @@ _ALL: Final = (
         summary="Wait for the end of a process, a text in its output, or a listener on a port.",
         body=process_schema.WaitSettings,
         answer=process_schema.ProcessView,
+    ),
+    Operation(
+        name="ensure_session",
+        method="PUT",
+        path=_SESSION,
+        summary="Create a session, or return the one of this id; one that is lost begins again.",
+        body=session_schema.SessionSettings,
+        answer=session_schema.SessionView,
+    ),
+    Operation(
+        name="list_sessions",
+        method="GET",
+        path=f"{_SANDBOX}/sessions",
+        summary="List the sessions of a sandbox.",
+        answer=session_schema.SessionsView,
+    ),
+    Operation(
+        name="get_session",
+        method="GET",
+        path=_SESSION,
+        summary="Return a session.",
+        answer=session_schema.SessionView,
+    ),
+    Operation(
+        name="exec_in_session",
+        method="POST",
+        path=f"{_SESSION}/exec",
+        summary="Run lines in a session, after those that came before; the end of the connection ends them.",
+        body=session_schema.SessionCommandSettings,
+        answer=session_schema.SessionCommandResult,
+        can_follow=True,
+    ),
+    Operation(
+        name="delete_session",
+        method="DELETE",
+        path=_SESSION,
+        summary="End a session with its processes.",
+        returns="none",
     ),
     Operation(
         name="put_archive",

@@ -40,6 +40,7 @@ from egress.api_server.policy_calls import POLICY_CALLS
 from egress.api_server.port_stream import serve_port_stream
 from egress.api_server.processes import PROCESS_CALLS, PROCESS_STREAMS
 from egress.api_server.sandboxes import SANDBOX_CALLS
+from egress.api_server.sessions import SESSION_CALLS, exec_in_session
 from egress.api_server.watch_stream import watch_path
 
 
@@ -53,10 +54,12 @@ BLOCKING_CALLS: dict[str, BlockingHandler] = {
     **FILE_CALLS,
     **PROCESS_CALLS,
     **POLICY_CALLS,
+    **SESSION_CALLS,
 }
 STREAM_CALLS: dict[str, StreamHandler] = {
     **PROCESS_STREAMS,
     "exec": serve_exec,
+    "exec_in_session": exec_in_session,
     "put_archive": put_archive,
     "get_archive": get_archive,
     "head_file": head_file,

@@ -187,6 +187,8 @@ STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "sandbox.not_found": HTTPStatus.NOT_FOUND,
     "process.not_found": HTTPStatus.NOT_FOUND,
     "session.not_found": HTTPStatus.NOT_FOUND,
+    "session.differs": HTTPStatus.CONFLICT,
+    "session.busy": HTTPStatus.CONFLICT,
     "path.not_found": HTTPStatus.NOT_FOUND,
     "snapshot.not_found": HTTPStatus.NOT_FOUND,
     "snapshot.exists": HTTPStatus.CONFLICT,

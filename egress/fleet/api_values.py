@@ -24,11 +24,13 @@ from egress.api.schema import (
     StartMessage,
     TerminalSize,
 )
+from egress.api.session_schema import SessionView
 from egress.errors import EgressError
 from egress.fleet import errors as of_fleets
 from egress.fleet.errors import FleetFaultError
 from egress.fleet.lifetime import SandboxLifetime
 from egress.fleet.protocol import FleetInfo, SandboxStatus, Snapshot
+from egress.fleet.session_tracking import SessionStatus
 from egress.fleet.tracking import ProcessStatus
 from egress.runtime import errors as of_runtimes
 from egress.runtime.spec import Command, Event, EventKind, Info, Mount, SandboxLimits, Spec, Terminal
@@ -246,6 +248,16 @@ def process_view(status: ProcessStatus) -> ProcessView:
 def process_status(view: ProcessView) -> ProcessStatus:
     """Return a process from its view."""
     return ProcessStatus(**structs.asdict(view))
+
+
+def session_view(status: SessionStatus) -> SessionView:
+    """Return a session for a client."""
+    return SessionView(**asdict(status))
+
+
+def session_status(view: SessionView) -> SessionStatus:
+    """Return a session from its view."""
+    return SessionStatus(**structs.asdict(view))
 
 
 # Errors -------------------------------------------------------------------------------------------

@@ -55,6 +55,24 @@ class ProcessEndedError(SandboxError):
     code = "process.ended"
 
 
+class SessionNotFoundError(SandboxError):
+    """The sandbox has no session of this id, or it was ended."""
+
+    code = "session.not_found"
+
+
+class SessionDiffersError(SandboxError):
+    """A session of this id exists with other settings. The message names fields, never values."""
+
+    code = "session.differs"
+
+
+class SessionBusyError(SandboxError):
+    """Too many commands wait for a session."""
+
+    code = "session.busy"
+
+
 class SnapshotNotFoundError(SandboxError):
     """No snapshot has this name."""
 

@@ -34,15 +34,12 @@ from egress.fleet.protocol import (
 )
 from egress.fleet.proxy_policies import ProxyPolicies
 from egress.fleet.sandbox_snapshots import FleetSnapshots
+from egress.fleet.session_table import SessionTable
 from egress.fleet.sleeping import SandboxSleep, refuse_asleep, slept_port_error, visible_info
 from egress.fleet.snapshot_store import SnapshotStore
 from egress.fleet.tending import cause_and_hint, tend
 from egress.logger import EventLogger
-from egress.runtime.errors import (
-    PortClosedError,
-    SandboxNotFoundError,
-    SandboxStateError,
-)
+from egress.runtime.errors import PortClosedError, SandboxNotFoundError, SandboxStateError
 from egress.runtime.protocol import NO_OUTPUT, Output, Runtime, RuntimeProcess
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Values
 
@@ -119,6 +116,7 @@ class Fleet:
         self._previews = Previews(self.dial, self.touch)
         self.tracked = ProcessTable(self)
         self.policies = ProxyPolicies(lambda: self.about, self.info)
+        self.sessions = SessionTable(self)
         self._closing = threading.Event()
         self._reaper = threading.Thread(
             target=self._run_ticks, args=(tick,), name="egress-reaper", daemon=True
@@ -219,6 +217,7 @@ class Fleet:
             end_runtime()
         finally:
             self.tracked.close()
+            self.sessions.close()
             self._fanout.close()
             with self._changed:
                 self._members.clear()
@@ -424,6 +423,7 @@ class Fleet:
         self._previews.forget(name)
         self._runtime.remove(name)
         self.tracked.forget(name)
+        self.sessions.forget(name)
         with self._changed:
             self._members.pop(name, None)
             self._stopped_offenders.discard(name)

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, override
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.policies import FleetPolicies
+from egress.fleet.session_tracking import SessionTracker
 from egress.fleet.tracking import ProcessTracker
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Info, Spec
@@ -109,6 +110,10 @@ class SandboxFleet(Runtime, Protocol):
     @property
     def policies(self) -> FleetPolicies:
         """The rules of single sandboxes."""
+
+    @property
+    def sessions(self) -> SessionTracker:
+        """The sessions that are found by their ids."""
 
     @override
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info:

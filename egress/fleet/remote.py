@@ -23,6 +23,7 @@ from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot, SnapshotKind
 from egress.fleet.remote_policies import RemotePolicies
 from egress.fleet.remote_process import RemoteProcess, gone_error
+from egress.fleet.remote_sessions import RemoteSessions
 from egress.fleet.remote_socket import open_remote_socket
 from egress.fleet.remote_tracking import RemoteTracker
 from egress.runtime.protocol import NO_OUTPUT, Output
@@ -52,6 +53,7 @@ class RemoteRuntime:
             view = self._client.call(schema.FleetView, "about")
         self.tracked = RemoteTracker(self._client, self._translated)
         self.policies = RemotePolicies(self._client, self._translated)
+        self.sessions = RemoteSessions(self._client, self._translated)
         self.about: FleetInfo = api_values.fleet_info(view)
 
     def __repr__(self) -> str:

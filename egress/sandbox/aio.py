@@ -118,6 +118,12 @@ class AsyncSession(AsyncTwin[Session]):
     ) -> None:
         await self.close()
 
+    @property
+    def id(self) -> str:
+        """The id by which any program finds it."""
+        return self._sync.id
+
+    status = awaited(Session.status)
     exec = awaited(Session.exec)
     close = awaited(Session.close)
 
@@ -327,6 +333,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
     processes = awaited(Sandbox.processes)
     process = wrapped(Sandbox.process, AsyncFoundProcess)
     session = wrapped(Sandbox.session, AsyncSession)
+    sessions = awaited(Sandbox.sessions)
     pty = wrapped(Sandbox.pty, AsyncPty)
     expose = awaited(Sandbox.expose)
     unexpose = awaited(Sandbox.unexpose)

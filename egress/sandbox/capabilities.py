@@ -11,6 +11,7 @@ from typing import Final, Protocol, runtime_checkable
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.policies import FleetPolicies
 from egress.fleet.protocol import FleetInfo, Snapshot, SnapshotKind
+from egress.fleet.session_tracking import SessionTracker
 from egress.fleet.tracking import ProcessTracker
 from egress.runtime.docker.engine_socket import ENGINE_SOCKET
 from egress.runtime.errors import SpecError, UnsupportedError
@@ -33,6 +34,9 @@ class FleetRuntime(Protocol):
 
     @property
     def policies(self) -> FleetPolicies: ...
+
+    @property
+    def sessions(self) -> SessionTracker: ...
 
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info: ...
 

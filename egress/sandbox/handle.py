@@ -14,7 +14,6 @@ from typing import BinaryIO, Final, Self
 
 from egress.fleet.lifetime import OnIdle, SandboxLifetime
 from egress.fleet.protocol import Snapshot, SnapshotKind
-from egress.fleet.tracking import DEFAULT_KEPT_BYTES, ProcessStatus, ProcessTracker
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import NO_VALUES, ExecResult, Info, Spec, State, Values, check_name
 from egress.sandbox import capabilities, options, unpacking
@@ -22,22 +21,21 @@ from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.default_fleet import find_runtime
 from egress.sandbox.errors import checked
 from egress.sandbox.files import Files
-from egress.sandbox.found_process import FoundProcess
 from egress.sandbox.git import Git
+from egress.sandbox.lasting_parts import LastingParts
 from egress.sandbox.options import Input, Line, Size, Variables, Volumes
 from egress.sandbox.output_decoder import OutputCallback, decoded_output
 from egress.sandbox.paths import resolve
 from egress.sandbox.policy import SandboxPolicy
 from egress.sandbox.port_wait import await_port
 from egress.sandbox.process import MAX_KEPT_BYTES, Process
-from egress.sandbox.session import Session
 from egress.sandbox.terminal import Pty
 
 _PLACEHOLDER_NAME: Final = "ready"
 """The name for prepared sandboxes, which have none yet."""
 
 
-class Sandbox:
+class Sandbox(LastingParts):
     r"""A sandbox.
 
     >>> with Sandbox.create() as sandbox:  # doctest: +SKIP
@@ -47,15 +45,10 @@ class Sandbox:
 
     def __init__(self, runtime: Runtime, name: str) -> None:
         """Hold an existing sandbox; see `create` and `connect`."""
-        self._place = CommandRunner(runtime, name)
+        super().__init__(CommandRunner(runtime, name))
         self.files = Files(self._place)
         self.git = Git(self._place)
         self.policy = SandboxPolicy(self._place)
-
-    @property
-    def name(self) -> str:
-        """The name of the sandbox."""
-        return self._place.name
 
     def __repr__(self) -> str:
         return f"<Sandbox {self.name!r}>"
@@ -327,54 +320,6 @@ class Sandbox:
         made = options.command(command, cwd=cwd, env=self._variables(env), timeout=timeout)
         return Process(self._place, made, text=text, on_stdout=on_stdout, on_stderr=on_stderr, keep=keep)
 
-    def start_process(
-        self,
-        command: Line,
-        *,
-        cwd: str | None = None,
-        env: Variables | None = None,
-        timeout: float | None = None,
-        stdin: bool = False,
-        keep: int = DEFAULT_KEPT_BYTES,
-    ) -> FoundProcess:
-        """Start a command that any program finds again by its id, until the sandbox is removed.
-
-        It outlives this program if the fleet does. `stdin` says whether input follows; `keep` is the number
-        of bytes kept of each output: the newest. Raises `UnsupportedError` for a runtime alone.
-
-        >>> sandbox.start_process(["python3", "-m", "http.server", "8000"]).id  # doctest: +SKIP
-        '9f2c4e1ab07d5538'
-        """
-        source = None if stdin else b""
-        made = options.command(command, cwd=cwd, env=self._variables(env), timeout=timeout, source=source)
-        return FoundProcess(self._tracker().start(self.name, made, keep))
-
-    def processes(self) -> builtins.list[ProcessStatus]:
-        """Return its processes that have an id: those that run, and the last that ended.
-
-        >>> [(each.id, each.state) for each in sandbox.processes()]  # doctest: +SKIP
-        [('9f2c4e1ab07d5538', 'running')]
-        """
-        return [*self._tracker().all(self.name)]
-
-    def process(self, process: str) -> FoundProcess:
-        """Return the process of this id. Raises `ProcessNotFoundError`.
-
-        >>> sandbox.process("9f2c4e1ab07d5538").wait(timeout=10, port=8000)  # doctest: +SKIP
-        """
-        return FoundProcess(self._tracker().get(self.name, process))
-
-    def session(
-        self, *, shell: str | None = None, cwd: str | None = None, env: Variables | None = None
-    ) -> Session:
-        """Start a shell that keeps its folder, variables and state between commands.
-
-        `shell` is its path; by default bash, or sh where the image has no bash.
-
-        >>> session = sandbox.session(cwd="/workspace")  # doctest: +SKIP
-        """
-        return Session(self._place, shell=shell, cwd=cwd, env=self._variables(env))
-
     def pty(
         self,
         command: Line | None = None,
@@ -472,11 +417,3 @@ class Sandbox:
         >>> Sandbox.delete_snapshot("with-packages")  # doctest: +SKIP
         """
         capabilities.require_fleet(find_runtime(runtime), "keep snapshots").delete_snapshot(name)
-
-    # Internals
-
-    def _tracker(self) -> ProcessTracker:
-        return capabilities.require_fleet(self._place.runtime, "find processes").tracked
-
-    def _variables(self, env: Variables | None) -> Values:
-        return options.variables(env, self._place.caller)

@@ -45,6 +45,11 @@ def random_name() -> str:
     return f"box-{secrets.token_hex(5)}"
 
 
+def random_id() -> str:
+    """Return a random id of a session."""
+    return secrets.token_hex(8)
+
+
 def caller_ids() -> tuple[int, int]:
     """User and group inside: the caller's, so that mounts are writable; never root."""
     user, group = os.getuid(), os.getgid()

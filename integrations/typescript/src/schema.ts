@@ -340,6 +340,48 @@ export interface SandboxesView {
   sandboxes: readonly SandboxView[];
 }
 
+/** The result of a command in a session. */
+export interface SessionCommandResult {
+  exit_code: number;
+  duration: number;
+  timed_out: boolean;
+  truncated: boolean;
+  stdout: string;
+  stderr: string;
+  state_kept: boolean;
+}
+
+/** One or more lines for the shell of a session. Their input is empty. */
+export interface SessionCommandSettings {
+  command: string;
+  timeout?: number | null | undefined;
+  encoding?: "base64" | "utf-8" | undefined;
+  max_output?: number | null | undefined;
+}
+
+/** How the shell of a session is started. A setting that is left out is that of the existing session. */
+export interface SessionSettings {
+  shell?: string | null | undefined;
+  cwd?: string | null | undefined;
+  env?: Readonly<Record<string, string>> | undefined;
+}
+
+/** A session. `lost` means that its sandbox ended under it, also by a sleep. */
+export interface SessionView {
+  id: string;
+  sandbox: string;
+  created: string;
+  state: "busy" | "idle" | "lost";
+  waiting: number;
+  shell: string | null;
+  cwd: string | null;
+}
+
+/** The sessions of a sandbox, in the order of their creation. */
+export interface SessionsView {
+  sessions: readonly SessionView[];
+}
+
 /** A signal, or the end. */
 export interface SignalSettings {
   name?: string | null | undefined;
@@ -464,6 +506,16 @@ export interface Operations {
   signal_process: { parts: { name: string; process: string; }; body: SignalSettings; answer: void; };
   /** Wait for the end of a process, a text in its output, or a listener on a port. */
   wait_for_process: { parts: { name: string; process: string; }; body: WaitSettings; answer: ProcessView; };
+  /** Create a session, or return the one of this id; one that is lost begins again. */
+  ensure_session: { parts: { name: string; session: string; }; body: SessionSettings; answer: SessionView; };
+  /** Return a session. */
+  get_session: { parts: { name: string; session: string; }; answer: SessionView; };
+  /** End a session with its processes. */
+  delete_session: { parts: { name: string; session: string; }; answer: void; };
+  /** List the sessions of a sandbox. */
+  list_sessions: { parts: { name: string; }; answer: SessionsView; };
+  /** Run lines in a session, after those that came before; the end of the connection ends them. */
+  exec_in_session: { parts: { name: string; session: string; }; body: SessionCommandSettings; answer: SessionCommandResult; };
   /** Unpack a tar archive into a folder, as the user of the sandbox. */
   put_archive: { parts: { name: string; }; query: { path: string; }; answer: void; };
   /** Return a tar archive of a file, or of the content of a folder. */
@@ -543,6 +595,11 @@ export const OPERATIONS: { readonly [Name in keyof Operations]: readonly [string
   write_input: ["POST", "/v1/sandboxes/{name}/processes/{process}/stdin"],
   signal_process: ["POST", "/v1/sandboxes/{name}/processes/{process}/signal"],
   wait_for_process: ["POST", "/v1/sandboxes/{name}/processes/{process}/wait"],
+  ensure_session: ["PUT", "/v1/sandboxes/{name}/sessions/{session}"],
+  get_session: ["GET", "/v1/sandboxes/{name}/sessions/{session}"],
+  delete_session: ["DELETE", "/v1/sandboxes/{name}/sessions/{session}"],
+  list_sessions: ["GET", "/v1/sandboxes/{name}/sessions"],
+  exec_in_session: ["POST", "/v1/sandboxes/{name}/sessions/{session}/exec"],
   put_archive: ["PUT", "/v1/sandboxes/{name}/archive"],
   get_archive: ["GET", "/v1/sandboxes/{name}/archive"],
   head_file: ["HEAD", "/v1/sandboxes/{name}/file"],
@@ -610,7 +667,9 @@ export type ProblemType =
   | "sandbox.not_found"
   | "sandbox.state"
   | "sandbox.timeout"
+  | "session.busy"
   | "session.closed"
+  | "session.differs"
   | "session.not_found"
   | "snapshot.damaged"
   | "snapshot.exists"
