@@ -7,7 +7,11 @@ from egress.fleet.errors import (
     GrantNotFoundError,
     GrantRefusedError,
     SandboxDiffersError,
+    SessionBusyError,
+    SessionDiffersError,
+    SessionNotFoundError,
 )
+from egress.fleet.http_probe import HttpProbe
 from egress.runtime.errors import (
     ArchiveError,
     CommandError,
@@ -63,6 +67,7 @@ __all__ = [
     "GrantBeyondError",
     "GrantNotFoundError",
     "GrantRefusedError",
+    "HttpProbe",
     "ImageMissingError",
     "LateCommandError",
     "LogEndedError",
@@ -81,7 +86,10 @@ __all__ = [
     "SandboxNotFoundError",
     "SandboxStateError",
     "SandboxTimeoutError",
+    "SessionBusyError",
     "SessionClosedError",
+    "SessionDiffersError",
+    "SessionNotFoundError",
     "SpecError",
     "SpecTypeError",
     "UnreadableError",

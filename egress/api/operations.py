@@ -190,7 +190,7 @@ _ALL: Final = (
         name="wait_for_process",
         method="POST",
         path=f"{_PROCESS}/wait",
-        summary="Wait for the end of a process, a text in its output, or a listener on a port.",
+        summary="Wait for the end of a process, a text in its output, a listener, or an answer over HTTP.",
         body=process_schema.WaitSettings,
         answer=process_schema.ProcessView,
     ),

@@ -59,14 +59,27 @@ class SignalSettings(ApiRequest, frozen=True):
     """Seconds between SIGTERM and SIGKILL, for the end."""
 
 
+class HttpProbeSettings(ApiRequest, frozen=True):
+    """A request over HTTP to a program in the sandbox, and the answers that count."""
+
+    port: int
+    path: Text = "/"
+    min_status: int = 200
+    max_status: int = 399
+    interval: Seconds = 0.5
+    """Seconds between two requests."""
+
+
 class WaitSettings(ApiRequest, frozen=True):
-    """What to wait for: `log` or `port`; the end of the process without either."""
+    """What to wait for: `log`, `port` or `http`; the end of the process without any of them."""
 
     timeout: Seconds | None = None
     log: Text = ""
     """A text in its kept or later output, as it is: no pattern."""
     port: int | None = None
     """A TCP port in its sandbox that a program listens on."""
+    http: HttpProbeSettings | None = None
+    """A request whose answer counts; one that is not complete in 2 seconds does not."""
 
 
 class OutputEventView(ApiView, frozen=True, omit_defaults=True):

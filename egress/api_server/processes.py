@@ -14,6 +14,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Final
 
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -38,6 +39,7 @@ from egress.api_server.call import (
 )
 from egress.api_server.exec_call import EVENT_STREAM, client_left, event, words_of
 from egress.fleet.api_values import process_view
+from egress.fleet.http_probe import HttpProbe
 from egress.fleet.process_table import TableProcess, late_error
 from egress.fleet.process_wait import ProcessExpectation
 from egress.fleet.tracking import DEFAULT_KEPT_BYTES, OutputPiece
@@ -175,7 +177,8 @@ class _OutputEvents:
 async def _wait(call: ApiCall, request: Request) -> Response:
     settings: WaitSettings = call.body
     process = _process(call)
-    expected = process.expect(settings.log, settings.port)
+    probe = None if settings.http is None else HttpProbe(**structs.asdict(settings.http))
+    expected = process.expect(settings.log, settings.port, probe)
     waiting = asyncio.ensure_future(_happened(call, process, expected, settings.timeout))
     leaving = asyncio.ensure_future(client_left(request))
     try:

@@ -50,7 +50,7 @@ class ProcessNotFoundError(SandboxError):
 
 
 class ProcessEndedError(SandboxError):
-    """A process ended before the text or the listener that a client waited for."""
+    """A process ended before the text, the listener or the answer that a client waited for."""
 
     code = "process.ended"
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Final, Self
 
 from egress.fleet.errors import ProcessNotFoundError
+from egress.fleet.http_probe import HttpProbe
 from egress.fleet.process_wait import ProcessExpectation
 from egress.fleet.tracking import DEFAULT_KEPT_BYTES, OutputName, OutputPiece, ProcessState, ProcessStatus
 from egress.runtime.argument_types import check_whole_number
@@ -146,12 +147,21 @@ class TableProcess:
         if self._running is not None and not self.is_over:
             self._running.kill(grace)
 
-    def expect(self, log: str = "", port: int | None = None) -> ProcessExpectation:
-        """Return a wait for a text or for a port; for the end without either. Raises `SpecError`."""
-        return ProcessExpectation(self, lambda at: self._runtime.dial(self._name, at), log, port)
+    def expect(
+        self, log: str = "", port: int | None = None, http: HttpProbe | None = None
+    ) -> ProcessExpectation:
+        """Return a wait for a text, a port or an answer; for the end without any. Raises `SpecError`."""
+        return ProcessExpectation(self, lambda at: self._runtime.dial(self._name, at), log, port, http)
 
-    def wait(self, timeout: float | None = None, *, log: str = "", port: int | None = None) -> ProcessStatus:
-        expected = self.expect(log, port)
+    def wait(
+        self,
+        timeout: float | None = None,
+        *,
+        log: str = "",
+        port: int | None = None,
+        http: HttpProbe | None = None,
+    ) -> ProcessStatus:
+        expected = self.expect(log, port, http)
         end = None if timeout is None else time.monotonic() + timeout
         changed = threading.Event()
         with self.watch(changed.set):

@@ -1,12 +1,14 @@
-"""What a client waits for at a process: its end, a text in its output, or a listener on a port."""
+"""What a client waits for at a process: its end, a text in its output, a listener, or an answer over HTTP."""
 
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from egress.fleet.errors import ProcessEndedError
+from egress.fleet.http_probe import HttpProbe
 from egress.fleet.tracking import OutputName, OutputPiece
 from egress.runtime.errors import PortClosedError, SpecError
 from egress.runtime.spec import check_ports
@@ -30,11 +32,16 @@ class ProcessExpectation:
     """One wait; the caller looks after each change of the process, from one thread at a time."""
 
     def __init__(
-        self, process: ReadableProcess, dial: Callable[[int], socket.socket], log: str, port: int | None
+        self,
+        process: ReadableProcess,
+        dial: Callable[[int], socket.socket],
+        log: str,
+        port: int | None,
+        http: HttpProbe | None,
     ) -> None:
-        """Raises `SpecError` for a text and a port at once, and for impossible ones."""
-        if log and port is not None:
-            raise SpecError("a wait is for a text or for a port", "name one of them")
+        """Raises `SpecError` for two of them at once, and for impossible ones."""
+        if sum((bool(log), port is not None, http is not None)) > 1:
+            raise SpecError("a wait is for a text, for a port or for an answer", "name one of them")
         if len(log) > MAX_TEXT_LENGTH:
             raise SpecError(f"the text has more than {MAX_TEXT_LENGTH} characters", "wait for a part of it")
         if port is not None:
@@ -42,7 +49,9 @@ class ProcessExpectation:
         self._process = process
         self._dial = dial
         self._port = port
+        self._http = http
         self._wanted = log.encode()
+        self._next_request = 0.0
         self._offsets: dict[OutputName, int] = {"stdout": 0, "stderr": 0}
         self._tails: dict[OutputName, bytes] = {"stdout": b"", "stderr": b""}
 
@@ -50,9 +59,9 @@ class ProcessExpectation:
         """Return whether it has happened. Raises `ProcessEndedError` if it cannot happen any more."""
         # Asked first: output that came before the end counts.
         is_over = self._process.is_over
-        if self._port is None and not self._wanted:
+        if self._port is None and self._http is None and not self._wanted:
             return is_over
-        if self._listens(self._port) if self._port is not None else any(map(self._finds, self._offsets)):
+        if self._has_happened():
             return True
         if is_over:
             raise ProcessEndedError("the process ended before it happened", "see its output and its status")
@@ -60,9 +69,22 @@ class ProcessExpectation:
 
     def pause(self, left: float | None) -> float | None:
         """Return the seconds until the next look, if the process does not change before."""
-        if self._port is None:
+        if self._port is None and self._http is None:
             return left
-        return _POLL_INTERVAL if left is None else min(left, _POLL_INTERVAL)
+        interval = _POLL_INTERVAL if self._http is None else self._http.interval
+        return interval if left is None else min(left, interval)
+
+    def _has_happened(self) -> bool:
+        if self._http is not None:
+            # Output wakes the wait, too, and shall not cause a request each time.
+            now = time.monotonic()
+            if now < self._next_request:
+                return False
+            self._next_request = now + self._http.interval
+            return self._http.is_met(self._dial)
+        if self._port is not None:
+            return self._listens(self._port)
+        return any(map(self._finds, self._offsets))
 
     def _finds(self, stream: OutputName) -> bool:
         """Look at the output since the last look; the text may have begun before it."""

@@ -6,10 +6,12 @@ import base64
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict
 from typing import Self
 
 from egress.api.client import ApiClient, EventStream
 from egress.api.process_schema import (
+    HttpProbeSettings,
     OutputEventView,
     ProcessesView,
     ProcessSettings,
@@ -19,6 +21,7 @@ from egress.api.process_schema import (
 )
 from egress.fleet.api_values import process_status
 from egress.fleet.errors import FleetProtocolError
+from egress.fleet.http_probe import HttpProbe
 from egress.fleet.remote_process import gone_error
 from egress.fleet.tracking import DEFAULT_KEPT_BYTES, OutputName, OutputPiece, ProcessStatus
 from egress.runtime.errors import SpecError
@@ -114,8 +117,16 @@ class RemoteTrackedProcess:
         with self._translated():
             self._client.tell("signal_process", self._parts, body=SignalSettings(grace=grace))
 
-    def wait(self, timeout: float | None = None, *, log: str = "", port: int | None = None) -> ProcessStatus:
-        settings = WaitSettings(timeout=timeout, log=log, port=port)
+    def wait(
+        self,
+        timeout: float | None = None,
+        *,
+        log: str = "",
+        port: int | None = None,
+        http: HttpProbe | None = None,
+    ) -> ProcessStatus:
+        probe = None if http is None else HttpProbeSettings(**asdict(http))
+        settings = WaitSettings(timeout=timeout, log=log, port=port, http=probe)
         with self._translated():
             return process_status(
                 self._client.call(ProcessView, "wait_for_process", self._parts, body=settings)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, Protocol
 
+from egress.fleet.http_probe import HttpProbe
 from egress.runtime.spec import MIB, Command
 
 OutputName = Literal["stdout", "stderr"]
@@ -88,10 +89,17 @@ class TrackedProcess(Protocol):
     def kill(self, grace: float = 2.0) -> None:
         """End the process group: SIGTERM, then SIGKILL after `grace`."""
 
-    def wait(self, timeout: float | None = None, *, log: str = "", port: int | None = None) -> ProcessStatus:
-        """Wait for its end, for a text in its output, or for a listener on a port of its sandbox.
+    def wait(
+        self,
+        timeout: float | None = None,
+        *,
+        log: str = "",
+        port: int | None = None,
+        http: HttpProbe | None = None,
+    ) -> ProcessStatus:
+        """Wait for its end, a text in its output, a listener on a port, or an answer over HTTP.
 
-        Raises `SandboxTimeoutError`, and `ProcessEndedError` if it ended before the text or the listener.
+        Raises `SandboxTimeoutError`, and `ProcessEndedError` if it ended before any of the others.
         """
 
     def forget(self) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from egress.fleet.http_probe import HttpProbe
 from egress.fleet.tracking import OutputName, OutputPiece, ProcessStatus, TrackedProcess
 from egress.runtime.errors import SandboxTimeoutError
 from egress.runtime.process_signal import signal_name
@@ -81,13 +82,22 @@ class FoundProcess:
         else:
             self._tracked.signal(signal_name(signal))
 
-    def wait(self, timeout: float | None = None, *, log: str = "", port: int | None = None) -> ProcessStatus:
-        """Wait for its end, for a text in its output, or for a program that listens on a port.
+    def wait(
+        self,
+        timeout: float | None = None,
+        *,
+        log: str = "",
+        port: int | None = None,
+        http: HttpProbe | None = None,
+    ) -> ProcessStatus:
+        """Wait for its end, a text in its output, a program that listens on a port, or its answer over HTTP.
 
-        Raises `SandboxTimeoutError`, and `ProcessEndedError` if it ends before the text or the listener.
+        Raises `SandboxTimeoutError`, and `ProcessEndedError` if it ends before any of the others.
+
+        >>> process.wait(30, http=HttpProbe(port=8000, path="/health"))  # doctest: +SKIP
         """
         if not is_cancellable():
-            return self._tracked.wait(timeout, log=log, port=port)
+            return self._tracked.wait(timeout, log=log, port=port, http=http)
         # In slices: the fleet may be another process, which does not learn of a cancellation.
         end = None if timeout is None else time.monotonic() + timeout
         given_up = threading.Event()
@@ -95,7 +105,7 @@ class FoundProcess:
             while True:
                 left = _SLICE if end is None else end - time.monotonic()
                 try:
-                    return self._tracked.wait(min(left, _SLICE), log=log, port=port)
+                    return self._tracked.wait(min(left, _SLICE), log=log, port=port, http=http)
                 except SandboxTimeoutError:
                     if given_up.is_set() or (end is not None and left <= _SLICE):
                         raise

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
 import json
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -122,6 +125,41 @@ def test_a_wait_ends_with_what_happens_first(lab: ApiLab) -> None:
     assert finished(lab, process)["exit_code"] == 0
     missed = lab.ask("POST", target, {"log": "never"})
     assert (missed.status, missed.body["type"]) == (409, "process.ended")
+
+
+def test_a_wait_for_an_answer_ends_with_the_status_that_counts(lab: ApiLab) -> None:
+    process = begun(lab, *FOREVER)
+    target = f"{PROCESSES}/{process}/wait"
+    with status_server() as (address, statuses):
+        # It is not there yet, then it is not ready, then it is.
+        probe = {"port": 8000, "path": "/health", "interval": 0.05}
+        late = lab.ask("POST", target, {"http": probe, "timeout": 0.2})
+        assert (late.status, late.body["type"]) == (408, "sandbox.timeout")
+        lab.estate.runtime.ports["one", 8000] = address
+        assert lab.ask("POST", target, {"http": probe, "timeout": 30}).body["state"] == "running"
+        assert statuses == []
+    assert lab.ask("POST", target, {"http": probe, "log": "x"}).status == 422
+    assert lab.ask("POST", target, {"http": {**probe, "path": "/a b"}}).status == 422
+    assert lab.ask("POST", target, {"http": {"path": "/"}}).status == 400
+
+
+@contextmanager
+def status_server() -> Iterator[tuple[tuple[str, int], list[int]]]:
+    """A server of this machine's loopback that answers with these statuses, one after the other."""
+    statuses = [503, 404, 204]
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(statuses.pop(0) if self.path == "/health" else 400)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield ("127.0.0.1", server.server_address[1]), statuses
+        server.shutdown()
 
 
 def test_a_process_is_ended_and_forgotten(lab: ApiLab) -> None:

@@ -156,6 +156,15 @@ export interface GrantView {
   profile: string | null;
 }
 
+/** A request over HTTP to a program in the sandbox, and the answers that count. */
+export interface HttpProbeSettings {
+  port: number;
+  path?: string | undefined;
+  min_status?: number | undefined;
+  max_status?: number | undefined;
+  interval?: number | undefined;
+}
+
 /** End the process group: SIGTERM, and SIGKILL after `grace` seconds. */
 export interface KillMessage {
   type: "kill";
@@ -443,11 +452,12 @@ export interface TerminalSize {
   rows?: number | undefined;
 }
 
-/** What to wait for: `log` or `port`; the end of the process without either. */
+/** What to wait for: `log`, `port` or `http`; the end of the process without any of them. */
 export interface WaitSettings {
   timeout?: number | null | undefined;
   log?: string | undefined;
   port?: number | null | undefined;
+  http?: HttpProbeSettings | null | undefined;
 }
 
 /** Each call: the parts of its path, its query, its body and its answer. */
@@ -504,7 +514,7 @@ export interface Operations {
   write_input: { parts: { name: string; process: string; }; query?: { close?: boolean | undefined; }; answer: void; };
   /** Send a signal, or end the process group. */
   signal_process: { parts: { name: string; process: string; }; body: SignalSettings; answer: void; };
-  /** Wait for the end of a process, a text in its output, or a listener on a port. */
+  /** Wait for the end of a process, a text in its output, a listener, or an answer over HTTP. */
   wait_for_process: { parts: { name: string; process: string; }; body: WaitSettings; answer: ProcessView; };
   /** Create a session, or return the one of this id; one that is lost begins again. */
   ensure_session: { parts: { name: string; session: string; }; body: SessionSettings; answer: SessionView; };
