@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -40,14 +41,19 @@ def up(refusal: str) -> Iterator[Path | None]:
     if refusal:
         yield None
         return
-    with short_folder() as home:
-        put(home / "hosts.yaml", RULES)
-        env = {"EGRESS_RUNTIME_DIR": str(home / "run")}
-        started = egress(
-            "up", "--rules", "hosts.yaml", "--runtime", "namespace", cwd=home, env=env, timeout=100
-        )
-        try:
-            assert started.status == 0, started
-            yield home / "run"
-        finally:
-            egress("down", cwd=home, env=env)
+    with short_folder() as home, running(home, RULES):
+        yield home / "run"
+
+
+@contextmanager
+def running(home: Path, rules: str, *options: str, env: Mapping[str, str] | None = None) -> Iterator[None]:
+    """A running `egress up` for sandboxes in namespaces, whose folder for sockets is `run`."""
+    put(home / "hosts.yaml", rules)
+    around = {"EGRESS_RUNTIME_DIR": str(home / "run"), **(env or {})}
+    command = ("up", "--rules", "hosts.yaml", "--runtime", "namespace", *options)
+    started = egress(*command, cwd=home, env=around, timeout=100)
+    try:
+        assert started.status == 0, started
+        yield
+    finally:
+        egress("down", cwd=home, env=around)

@@ -18,7 +18,9 @@ from tests.cli.command import environment, put
 from tests.proxy.clients.cache import NEWER_NODE, ROOT, Fetched, modules
 
 CLIENT: Final = ROOT / "integrations/typescript"
+ADAPTER: Final = ROOT / "integrations/flue/egress.ts"
 PROGRAMS: Final = Path(__file__).with_name("programs")
+FLUE_PROGRAMS: Final = Path(__file__).with_name("flue")
 OLDEST_NODE: Final = 20
 TIMEOUT: Final = 100.0
 
@@ -31,6 +33,7 @@ def pins(folder: Path) -> Fetched:
 
 
 COMPILER: Final = pins(CLIENT)
+FLUE: Final = pins(ADAPTER.parent)
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,25 @@ def make_workshop(folder: Path) -> Workshop:
     workshop.compile(client / "tsconfig.json")
     workshop.compile(folder / "programs/tsconfig.json")
     return workshop
+
+
+def make_flue_project(folder: Path, client: Path, shown: Mapping[str, str]) -> Workshop:
+    """A project with Flue: the adapter where its page puts it, the files of that page, and our programs."""
+    (folder / "node_modules").mkdir()
+    for module in (FLUE.folder / "node_modules").iterdir():
+        (folder / "node_modules" / module.name).symlink_to(module)
+    for name in ("@types", "undici-types", "egress-client"):
+        (folder / "node_modules" / name).unlink(missing_ok=True)
+        (folder / "node_modules" / name).symlink_to((client / "node_modules" / name).resolve())
+    put(folder / "package.json", '{ "type": "module" }')
+    shutil.copytree(FLUE_PROGRAMS, folder / "programs")
+    (folder / "programs/sandboxes").mkdir()
+    shutil.copy(ADAPTER, folder / "programs/sandboxes")
+    for name, source in shown.items():
+        put(folder / "programs" / name, source)
+    project = Workshop(folder)
+    project.compile(folder / "programs/tsconfig.json")
+    return project
 
 
 def machine_node() -> Path | None:
