@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 
 from egress.cli.main import cli as egress
 from egress.errors import CODES
+from egress.kubernetes.manifest_findings import FINDING_CODES
 from egress.policy.bundled_presets import preset_texts
 from egress.proxy import settings as process
 from egress.rules.compile.load import RuleText, load
@@ -285,6 +286,24 @@ def setting(name: str, field: FieldInfo) -> str:
     return f"| `{process.flag(name)}` | `{process.variable(name)}` | {' | '.join(map(cell, told))} |"
 
 
+# Kubernetes -----------------------------------------------------------------------------------
+
+
+def kubernetes_findings() -> str:
+    """Every code of `egress k8s check`."""
+    return page(
+        "egress/kubernetes/manifest_findings.py",
+        "Findings in Kubernetes manifests",
+        "[`egress k8s check`](cli.md#egress-k8s-check) names weaknesses by these codes. They are stable:",
+        "programs may rely on them, and `--accept CODE` takes one for known.",
+        "[The guide](../guides/kubernetes.md) shows the fence that they are about.",
+        "",
+        "| code | severity | what it means | what to do |",
+        "| --- | --- | --- | --- |",
+        *(f"| `{code}` | {c.severity} | {c.message} | {cell(c.hint)} |" for code, c in FINDING_CODES.items()),
+    )
+
+
 # Clients --------------------------------------------------------------------------------------
 
 # What stands for a path or an address in the settings of clients, as a person reads it.
@@ -465,6 +484,7 @@ PAGES = {
     "docs/reference/limits.md": bounds,
     "docs/reference/api.md": api,
     "docs/reference/settings.md": settings,
+    "docs/reference/kubernetes-findings.md": kubernetes_findings,
     "docs/reference/refusals.md": refusals,
     "docs/reference/rule-file.md": rule_file,
     "docs/reference/cli.md": commands,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from egress.cli import folder_options, render, rulefiles
+from egress.cli.finding_summary import is_failure, show
 from egress.cli.render import count
 from egress.policy.rule_source import allows_something
 from egress.rules.compile.load import LoadResult
-from egress.types import Severity
 
 
 @click.command()
@@ -30,24 +29,12 @@ def check(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:
       egress check config/hosts.yaml --json
     """
     paths, loaded = rulefiles.read(files)
-    counts = Counter(finding.severity for finding in loaded.findings)
-    errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
     # Shared by both forms of output, so that they cannot disagree about the exit status.
-    failed = bool(errors or (strict and warnings))
+    failed = is_failure([finding.severity for finding in loaded.findings], strict=strict)
     if as_json:
         render.data(_as_data(paths, loaded, ok=not failed))
-        return int(failed)
-    render.findings(loaded.findings)
-    names = ", ".join(str(path) for path in paths)
-    totals = ", ".join(count(counts[severity], severity.value) for severity in Severity if counts[severity])
-    if failed:
-        render.line((totals, render.BAD), f" in {names}")
     else:
-        render.line(
-            ("ok ", render.GOOD),
-            f"{names}: {_summary(loaded)}",
-            (f" ({totals})" if totals else "", render.DOUBT),
-        )
+        show(loaded.findings, ", ".join(map(str, paths)), lambda: _summary(loaded), failed=failed)
     return int(failed)
 
 

@@ -105,12 +105,7 @@ class UnreadableYamlError(Exception):
 def read(name: str, text: str) -> tuple[Document, list[Finding]]:
     """Compose `text`; never raises. A syntax error ends the reading, other findings do not."""
     document = Document(name)
-    composer = _Composer(document, text)
-    try:
-        composer.compose()
-    except UnreadableYamlError as stop:
-        composer.findings.append(stop.finding)
-    return document, composer.findings
+    return document, YamlComposer(document, text).compose()
 
 
 def is_c_parser() -> bool:
@@ -122,18 +117,35 @@ def is_c_parser() -> bool:
     return True
 
 
-class _Composer:
+class YamlComposer:
+    """Composes the one document of a rule file; a subclass reads another kind of file."""
+
+    max_depth = MAX_DEPTH
+    depth_hint = "no part of a rule file needs that"
+    alias_fault = (
+        "this is a YAML alias, which rule files do not use",
+        'quote a name that begins with an asterisk: "*.example.com"',
+    )
+
     def __init__(self, document: Document, text: str) -> None:
         self.document = document
         self.text = text
         self.findings: list[Finding] = []
         self._next: Callable[[], object] = lambda: None
 
-    def compose(self) -> None:
+    def compose(self) -> list[Finding]:
+        """Compose the text and return all findings; never raises."""
+        try:
+            self._compose()
+        except UnreadableYamlError as stop:
+            self.findings.append(stop.finding)
+        return self.findings
+
+    def _compose(self) -> None:
         self._refuse_unreadable_text()
         try:
             self._next = _event_source(self.text)
-            self._document()
+            self._stream()
         except UnreadableYamlError:
             raise
         except Exception as error:
@@ -154,7 +166,7 @@ class _Composer:
         if fault is not None:
             self._stop((fault.line, fault.column), fault.message, fault.hint)
 
-    def _document(self) -> None:
+    def _stream(self) -> None:
         next_event = self._next
         next_event()  # stream start
         event = next_event()
@@ -166,7 +178,7 @@ class _Composer:
         event = next_event()
         if type(event).__name__ != "StreamEndEvent":
             self._stop(
-                _spot(event),
+                spot_of(event),
                 "a second document begins here",
                 "a rule file is one YAML document: remove `---`",
             )
@@ -174,17 +186,13 @@ class _Composer:
     def _value(self, event: object, depth: int, spot: Position | None = None) -> Value:
         kind = type(event).__name__
         if kind == "AliasEvent":
-            self._stop(
-                _spot(event),
-                # Refused before anything is built: aliases and nesting can expand a small file without end.
-                "this is a YAML alias, which rule files do not use",
-                'quote a name that begins with an asterisk: "*.example.com"',
-            )
+            # Refused before anything is built: aliases and nesting can expand a small file without end.
+            self._stop(spot_of(event), *self.alias_fault)
         self._refuse_decoration(event)
         if kind == "ScalarEvent":
-            return self._scalar(event, spot or _spot(event))
-        if depth > MAX_DEPTH:
-            self._stop(_spot(event), "nesting is deeper than 16 levels", "no part of a rule file needs that")
+            return self._scalar(event, spot or spot_of(event))
+        if depth > self.max_depth:
+            self._stop(spot_of(event), f"nesting is deeper than {self.max_depth} levels", self.depth_hint)
         if kind == "MappingStartEvent":
             return self._mapping(depth)
         return self._sequence(depth)
@@ -197,10 +205,10 @@ class _Composer:
         self.document.values[id(mapping)] = values
         next_event = self._next
         while type(event := next_event()).__name__ != "MappingEndEvent":
-            spot, behind = _spot(event), _behind(event)
+            spot, behind = spot_of(event), _behind(event)
             key = self._key(event, depth)
             event = next_event()
-            value_spot = behind if _is_left_out(event) else _spot(event)
+            value_spot = behind if _is_left_out(event) else spot_of(event)
             # Read the value even if its key is bad, so that findings inside it are reported in the same run.
             value = self._value(event, depth + 1, value_spot)
             if key is None:
@@ -220,22 +228,22 @@ class _Composer:
 
     def _key(self, event: object, depth: int) -> str | None:
         if type(event).__name__ != "ScalarEvent":
-            spot = _spot(event)
+            spot = spot_of(event)
             self._value(event, depth + 1)
             self._finding(spot, "a key must be plain text", "a key cannot be a list or a mapping")
             return None
         key = self._text(event)
-        if key == "<<" and _is_plain(event):
-            self._finding(_spot(event), "merge keys are not allowed here", "write the keys out")
+        if key == "<<" and is_plain(event):
+            self._finding(spot_of(event), "merge keys are not allowed here", "write the keys out")
             return None
         self._refuse_decoration(event)
         return key
 
     def _refuse_decoration(self, event: object) -> None:
         if getattr(event, "anchor", None) is not None:
-            self._finding(_spot(event), "anchors are not allowed here", "write the value out in each place")
+            self._finding(spot_of(event), "anchors are not allowed here", "write the value out in each place")
         if getattr(event, "tag", None) is not None:
-            self._finding(_spot(event), "tags are not allowed here", "remove the `!`")
+            self._finding(spot_of(event), "tags are not allowed here", "remove the `!`")
 
     def _sequence(self, depth: int) -> list[Value]:
         sequence: list[Value] = []
@@ -243,17 +251,24 @@ class _Composer:
         self.document.items[id(sequence)] = spots
         next_event = self._next
         while type(event := next_event()).__name__ != "SequenceEndEvent":
-            spots.append(_spot(event))
+            spots.append(spot_of(event))
             sequence.append(self._value(event, depth + 1))
         return sequence
 
     def _scalar(self, event: object, spot: Position) -> Scalar:
         text = self._text(event)
-        if not _is_plain(event):
+        if not is_plain(event):
             return text
         if text in _NULL_WORDS:
-            self._finding(spot, "the value is missing", NULL_HINT)
-            return MissingValue()
+            return self._null(spot)
+        return self._plain(text, spot)
+
+    def _null(self, spot: Position) -> Scalar:
+        self._finding(spot, "the value is missing", NULL_HINT)
+        return MissingValue()
+
+    def _plain(self, text: str, spot: Position) -> Scalar:  # noqa: ARG002 - for a subclass
+        """Read a scalar that is not quoted; a subclass may have findings at `spot`."""
         word = _BOOLEAN_WORDS.get(text)
         if word is not None:
             return word
@@ -268,7 +283,7 @@ class _Composer:
         text: str = event.value  # type: ignore[attr-defined]
         if not text.isascii() and _SURROGATE.search(text):
             # Only the Python parser lets such an escape through.
-            self._stop(_spot(event), *LONE_SURROGATE)
+            self._stop(spot_of(event), *LONE_SURROGATE)
         return text
 
     def _finding(self, spot: Position, message: str, hint: str = "") -> None:
@@ -300,7 +315,8 @@ def _event_source(text: str) -> Callable[[], object]:
     return parse
 
 
-def _spot(event: object) -> Position:
+def spot_of(event: object) -> Position:
+    """Return the position at which an event of the parser begins."""
     mark = event.start_mark  # type: ignore[attr-defined]
     return mark.line, mark.column
 
@@ -313,10 +329,11 @@ def _behind(event: object) -> Position:
 
 def _is_left_out(event: object) -> bool:
     """Report whether no value was written at all: the parsers disagree about its position."""
-    return getattr(event, "value", None) == "" and _is_plain(event)
+    return getattr(event, "value", None) == "" and is_plain(event)
 
 
-def _is_plain(event: object) -> bool:
+def is_plain(event: object) -> bool:
+    """Report whether a scalar stands without quotes."""
     implicit = getattr(event, "implicit", None)
     return isinstance(implicit, tuple) and bool(implicit[0])
 

@@ -1,0 +1,103 @@
+"""The gate of a pod: the first init container, which ends only when the fence is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import Final
+
+from egress.kubernetes.manifest_findings import ManifestFinding, finding_at
+from egress.kubernetes.manifest_node import ManifestNode
+from egress.kubernetes.pod_shapes import PodShape
+from egress.rules.language.document import safe_excerpt
+
+MIN_PASSES: Final = 3
+GATE_OPTIONS: Final = frozenset({"--blocked", "--proxy", "--passes", "--timeout"})
+API_SERVER_WORD: Final = "$(KUBERNETES_SERVICE_HOST):"
+
+
+def is_gate(container: ManifestNode) -> bool:
+    """Report whether a container runs `egress gate`."""
+    return gate_arguments(container) is not None
+
+
+def gate_arguments(container: ManifestNode) -> tuple[str, ...] | None:
+    """Return the arguments of `egress gate`; None if the container runs something else."""
+    command, arguments = container.at("command").texts(), container.at("args").texts()
+    # Without `command` the image's own is run, and in an image of Egress that is `egress`.
+    words = (*(command or ("egress",)), *arguments)
+    return words[2:] if words[:2] == ("egress", "gate") else None
+
+
+def option_values(arguments: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the values of each option, written as `--option=value` or as two words.
+
+    A word that is neither an option of the gate nor a value of one stands under its own name.
+    """
+    values: dict[str, list[str]] = {}
+    words = iter(arguments)
+    for word in words:
+        option, equals, value = word.partition("=")
+        values.setdefault(option, []).append(value if equals else _value_of(option, words))
+    return values
+
+
+def _value_of(option: str, words: Iterator[str]) -> str:
+    return next(words, "") if option in GATE_OPTIONS else ""
+
+
+def proxy_hosts(arguments: tuple[str, ...]) -> set[str]:
+    """Return the addresses at which a gate asks for the proxy."""
+    return {_host(value) for value in option_values(arguments).get("--proxy", ())}
+
+
+def check_gate(pod: PodShape) -> Iterator[ManifestFinding]:
+    """Check that the gate is there, is first, holds back, and dials enough."""
+    source, containers = pod.source, pod.spec.at("initContainers").items()
+    gates = [each for each in containers if is_gate(each)]
+    if not gates:
+        yield finding_at("gate.missing", source, pod.spec)
+        return
+    gate = gates[0]
+    if gate.path != containers[0].path:
+        yield finding_at("gate.not-first", source, gate, f"{containers[0].at('name').text()} is before it")
+    if not gate.at("restartPolicy").is_missing:
+        yield finding_at("gate.restart", source, gate.at("restartPolicy"))
+    if gate.at("volumeMounts").items() or gate.at("volumeDevices").items():
+        yield finding_at("gate.mounts", source, gate.at("volumeMounts"))
+    # A variable of its own could lead the gate to another address, or to another program.
+    for variable in (*gate.at("env").items(), *gate.at("envFrom").items()):
+        if variable.at("valueFrom", "fieldRef").is_missing or _is_of_cluster(variable):
+            yield finding_at("gate.env", source, variable)
+    yield from _check_arguments(pod, gate)
+
+
+def _check_arguments(pod: PodShape, gate: ManifestNode) -> Iterator[ManifestFinding]:
+    source, node = pod.source, gate.at("args")
+    options = option_values(gate_arguments(gate) or ())
+    blocked = options.get("--blocked", [])
+    has_api_server = any(value.startswith(API_SERVER_WORD) for value in blocked)
+    if not has_api_server or not any(_is_outside(value) for value in blocked):
+        yield finding_at("gate.blocked", source, node)
+    if not any(options.get("--proxy", ())):
+        yield finding_at("gate.proxy", source, node)
+    if any(not value.isdigit() or int(value[:6]) < MIN_PASSES for value in options.get("--passes", ())):
+        yield finding_at("gate.passes", source, node)
+    # `--help` alone would end the gate with success.
+    if unknown := sorted(options.keys() - GATE_OPTIONS):
+        yield finding_at("gate.arguments", source, node, safe_excerpt(unknown[0]))
+
+
+def _is_of_cluster(variable: ManifestNode) -> bool:
+    return variable.at("name").text().startswith("KUBERNETES_")
+
+
+def _host(value: str) -> str:
+    return value.rpartition(":")[0].strip("[]")
+
+
+def _is_outside(value: str) -> bool:
+    try:
+        return ip_address(_host(value)).is_global
+    except ValueError:
+        return False
