@@ -14,7 +14,7 @@ NEEDED = "a browser (apt install chromium chromium-driver; pip install selenium)
 type Scheme = Literal["", "light", "dark"]
 
 
-def start(profile: Path) -> Chrome | None:
+def start(profile: Path, *flags: str) -> Chrome | None:
     """A browser with its profile in that folder; None where this machine has none. Whoever asks quits it."""
     binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if binary is None or driver is None or importlib.util.find_spec("selenium") is None:
@@ -23,7 +23,7 @@ def start(profile: Path) -> Chrome | None:
 
     options = ChromeOptions()
     options.binary_location = binary
-    for flag in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "disable-gpu"):
+    for flag in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "disable-gpu", *flags):
         options.add_argument(f"--{flag}")
     options.add_argument(f"--user-data-dir={profile}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

@@ -350,7 +350,8 @@ _ALL: Final = (
         name="expose",
         method="PUT",
         path=f"{_SANDBOX}/previews/{{port}}",
-        summary="Expose a port to browsers.",
+        summary="Expose a port, or give its preview another time.",
+        body=schema.ExposeSettings,
         answer=schema.PreviewView,
     ),
     Operation(

@@ -172,12 +172,26 @@ class SandboxEventView(ApiView, frozen=True):
     sandbox: str
 
 
+class ExposeSettings(ApiRequest, frozen=True):
+    """How long a port is exposed."""
+
+    expires: Seconds | None = None
+    """Seconds until the preview ends. Without it a new one lasts, and another keeps the time that it has."""
+
+
 class PreviewView(ApiView, frozen=True):
-    """A port of a sandbox that a browser can open. The address holds a token: keep it private."""
+    """A port of a sandbox that a browser can open, and any client that has the token. Keep both private."""
 
     sandbox: str
     port: int
     url: str
+    """The address with the token, for a browser."""
+    origin: str
+    """The address without the token."""
+    token: str
+    """For the header `egress-preview-token`."""
+    left: Seconds | None = None
+    """Seconds until it ends."""
 
 
 class PreviewsView(ApiView, frozen=True):

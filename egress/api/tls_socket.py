@@ -21,9 +21,19 @@ if TYPE_CHECKING:
 
 
 class TlsSocket(ssl.SSLSocket):
-    """The connection, as `open_tls` makes it."""
+    """The connection, as `open_tls` and `accept_tls` make it."""
 
     turn: threading.Lock
+    timeout_seconds: float | None = None
+    """For which a call waits for the socket; None is for ever."""
+
+    @override
+    def settimeout(self, value: float | None) -> None:
+        if hasattr(self, "turn"):
+            # The socket itself stays as it is, and blocks nowhere.
+            self.timeout_seconds = value
+        else:
+            super().settimeout(value)
 
     @override
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
@@ -58,7 +68,19 @@ class TlsSocket(ssl.SSLSocket):
             except ValueError:
                 # Another thread has closed the socket.
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from None
-            waiting.poll()
+            if not waiting.poll(None if self.timeout_seconds is None else 1000 * self.timeout_seconds):
+                raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+
+
+def accept_tls(sock: socket.socket, context: ssl.SSLContext) -> TlsSocket:
+    """Return the server's end of a connection. Its first call for bytes shakes hands. Raises `OSError`."""
+    context.sslsocket_class = TlsSocket
+    try:
+        made = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+    except BaseException:
+        sock.close()
+        raise
+    return _shared(made)
 
 
 def open_tls(sock: socket.socket, context: ssl.SSLContext, name: str) -> TlsSocket:
@@ -69,8 +91,13 @@ def open_tls(sock: socket.socket, context: ssl.SSLContext, name: str) -> TlsSock
     except BaseException:
         sock.close()
         raise
+    return _shared(made)
+
+
+def _shared(made: ssl.SSLSocket) -> TlsSocket:
+    """Make a connection one that two threads may use."""
     if not isinstance(made, TlsSocket):
         raise TypeError("the context makes other sockets")
-    made.turn = threading.Lock()
     made.settimeout(0)
+    made.turn = threading.Lock()
     return made

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final
 
@@ -17,9 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from egress.api.schema import Problem
 from egress.api_server.call import problem_response
+from egress.wrong_tokens import WrongTokenBucket
 
-MAX_WRONG_TOKENS: Final = 10
-"""Wrong tokens that are answered in a second; further ones are told to wait."""
 _BEARER_SCHEME: Final = b"bearer "
 _HOST_FORM: Final = re.compile(
     r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[0-9A-Za-z][0-9A-Za-z._-]{0,252})(?::[0-9]{1,5})?", re.ASCII
@@ -61,25 +60,6 @@ def host_name(host: str) -> str | None:
         return str(ip_address(name[1:-1]))
     except ValueError:
         return None
-
-
-class WrongTokenBucket:
-    """Counts the wrong tokens of a process: so many in a second, whoever sends them."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._left = float(MAX_WRONG_TOKENS)
-        self._counted = monotonic()
-
-    def take(self) -> bool:
-        """Count a wrong token; False if there were too many."""
-        now = self._monotonic()
-        self._left = min(MAX_WRONG_TOKENS, self._left + (now - self._counted) * MAX_WRONG_TOKENS)
-        self._counted = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
 
 
 class ApiAccessGuard:

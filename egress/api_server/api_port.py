@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from egress.api_server.access import ApiAccessGuard, WrongTokenBucket, host_name, token_digest
+from egress.api_server.access import ApiAccessGuard, host_name, token_digest
 from egress.api_server.app import make_app
 from egress.api_server.call import ApiContext
 from egress.api_server.server import ServingThread, server_config
@@ -24,7 +24,9 @@ from egress.fleet.fleet import Fleet
 from egress.private_file import read_or_create_private, read_private
 from egress.proxy.ingress.listener import listen
 from egress.proxy.setting_values import ListenAddress
+from egress.server_certificate import server_context
 from egress.timed_connection import TimedConnection
+from egress.wrong_tokens import WrongTokenBucket
 
 TOKEN_BYTES: Final = 32
 _MIN_TOKEN_CHARS: Final = 32
@@ -144,21 +146,4 @@ def _make_token() -> bytes:
 def _tls_context(settings: ApiPortSettings) -> ssl.SSLContext | None:
     if settings.certificate is None or settings.key is None:
         return None
-    # TLS 1.2 is the oldest version of such a context.
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        # An empty password instead of a prompt: nobody may be at the terminal.
-        context.load_cert_chain(settings.certificate, settings.key, lambda: "")
-    except (OSError, ValueError) as error:
-        # An error of the library is one of the system too, with a text about its own parts.
-        is_of_system = isinstance(error, OSError) and not isinstance(error, ssl.SSLError)
-        reason = (
-            reason_of(error)
-            if is_of_system
-            else "the files are no certificate and its key, without a password"
-        )
-        raise UnreadableError(
-            f"the certificate {settings.certificate} cannot be used: {reason}",
-            "name a certificate chain and its key in PEM with --api-tls-cert and --api-tls-key",
-        ) from None
-    return context
+    return server_context(settings.certificate, settings.key, "--api-tls-cert and --api-tls-key")

@@ -202,6 +202,7 @@ STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "session.closed": HTTPStatus.CONFLICT,
     "path.exists": HTTPStatus.CONFLICT,
     "port.closed": HTTPStatus.CONFLICT,
+    "preview.failed": HTTPStatus.CONFLICT,
     "process.ended": HTTPStatus.CONFLICT,
     "sandbox.died": HTTPStatus.GONE,
     "unsupported": HTTPStatus.NOT_IMPLEMENTED,

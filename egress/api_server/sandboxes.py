@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from egress.api.schema import (
     DeleteQuery,
+    ExposeSettings,
     FleetView,
     ListQuery,
     PortSettings,
@@ -22,7 +23,14 @@ from egress.api.schema import (
     SnapshotView,
 )
 from egress.api_server.call import ApiCall, UnfitRequestError
-from egress.fleet.api_values import fleet_view, lifetime_from, sandbox_view, snapshot_view, spec_from
+from egress.fleet.api_values import (
+    fleet_view,
+    lifetime_from,
+    preview_view,
+    sandbox_view,
+    snapshot_view,
+    spec_from,
+)
 from egress.runtime.errors import MountError, SandboxNotFoundError
 from egress.runtime.spec import WORKSPACE, Spec
 from egress.sandbox import capabilities, options
@@ -143,14 +151,12 @@ def _keep_ready(call: ApiCall) -> None:
 
 def _previews(call: ApiCall) -> PreviewsView:
     found = call.fleet.previews()
-    return PreviewsView(
-        previews=tuple(PreviewView(sandbox=each.sandbox, port=each.port, url=each.url) for each in found)
-    )
+    return PreviewsView(previews=tuple(preview_view(each) for each in found))
 
 
 def _expose(call: ApiCall) -> PreviewView:
-    url = call.fleet.expose(call.name, call.port)
-    return PreviewView(sandbox=call.name, port=call.port, url=url)
+    body: ExposeSettings = call.body
+    return preview_view(call.fleet.expose(call.name, call.port, body.expires))
 
 
 def _unexpose(call: ApiCall) -> None:

@@ -34,6 +34,7 @@ COMMANDS = {
     "exec": ("egress.cli.sandboxes.exec:execute", "Run a command in an existing sandbox."),
     "attach": ("egress.cli.sandboxes.attach_process:attach_process", "Follow a process of a sandbox."),
     "cp": ("egress.cli.sandboxes.cp:cp", "Copy files into a sandbox, or out of it."),
+    "expose": ("egress.cli.sandboxes.expose:expose", "Show ports of sandboxes to browsers."),
     "logs": ("egress.cli.sandboxes.logs:logs", "Show a sandbox's requests."),
     "sleep": ("egress.cli.sandboxes.sleep:sleep", "Stop sandboxes until their next use."),
     "wake": ("egress.cli.sandboxes.sleep:wake", "Start sandboxes that are asleep."),

@@ -16,6 +16,7 @@ from egress.api.schema import (
     FleetView,
     LimitSettings,
     MountSettings,
+    PreviewView,
     Problem,
     SandboxEventView,
     SandboxSettings,
@@ -29,7 +30,7 @@ from egress.errors import EgressError
 from egress.fleet import errors as of_fleets
 from egress.fleet.errors import FleetFaultError
 from egress.fleet.lifetime import SandboxLifetime
-from egress.fleet.protocol import FleetInfo, SandboxStatus, Snapshot
+from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot
 from egress.fleet.session_tracking import SessionStatus
 from egress.fleet.tracking import ProcessStatus
 from egress.runtime import errors as of_runtimes
@@ -156,6 +157,23 @@ def snapshot_view(snapshot: Snapshot) -> SnapshotView:
 def snapshot_of(view: SnapshotView) -> Snapshot:
     """Return a snapshot from its view."""
     return Snapshot(**structs.asdict(view))
+
+
+def preview_view(preview: Preview) -> PreviewView:
+    """Return a preview for a client."""
+    return PreviewView(
+        sandbox=preview.sandbox,
+        port=preview.port,
+        url=preview.url,
+        origin=preview.origin,
+        token=preview.token,
+        left=preview.left,
+    )
+
+
+def preview_of(view: PreviewView) -> Preview:
+    """Return a preview from its view."""
+    return Preview(view.sandbox, view.port, view.origin, view.token, view.left)
 
 
 def event_of(view: SandboxEventView) -> Event:

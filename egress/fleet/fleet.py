@@ -89,7 +89,8 @@ class Fleet:
         `check` raises while no sandbox can be served. `variables` judges those of sandboxes and of commands.
         `check_mounts` raises for mounts that would show a sandbox what it must not see. `canary_offenders`
         names the sandboxes that sent a canary whose rule stops them, `revoked` those without access. Without
-        `tick` no thread runs: the caller calls `remove_expired`, `stop_offenders` and `sleep_idle`.
+        `tick` no thread runs: the caller calls `remove_expired`, `exposed.end_expired`, `stop_offenders` and
+        `sleep_idle`.
         """
         self.about = about
         self._runtime = runtime
@@ -113,7 +114,7 @@ class Fleet:
         self._fanout = EventFanout(runtime.events)
         self._sleep = SandboxSleep(runtime, self._members, self._changed, self._exclusive, check, revoked)
         self._snapshots = FleetSnapshots(runtime, snapshots)
-        self._previews = Previews(self.dial, self.touch)
+        self.exposed = Previews(self.dial, self.touch, clock)
         self.tracked = ProcessTable(self)
         self.policies = ProxyPolicies(lambda: self.about, self.info)
         self.sessions = SessionTable(self)
@@ -212,7 +213,7 @@ class Fleet:
         self._closing.set()
         if self._reaper.is_alive():
             self._reaper.join()
-        self._previews.close()
+        self.exposed.close()
         try:
             end_runtime()
         finally:
@@ -267,16 +268,16 @@ class Fleet:
 
     # Previews
 
-    def expose(self, name: str, port: int) -> str:
+    def expose(self, name: str, port: int, expires: float | None = None) -> Preview:
         with self._in_use(name):
             self._runtime.info(name)
-            return self._previews.expose(name, port)
+            return self.exposed.expose(name, port, expires)
 
     def unexpose(self, name: str, port: int) -> None:
-        self._previews.unexpose(name, port)
+        self.exposed.unexpose(name, port)
 
     def previews(self) -> tuple[Preview, ...]:
-        return self._previews.all()
+        return self.exposed.all()
 
     # Snapshots
 
@@ -338,7 +339,8 @@ class Fleet:
     def _run_ticks(self, tick: float | None) -> None:
         while not self._closing.wait(tick):
             # Recorded before the stop: an offender that is being stopped must not come back running.
-            tend((self.remove_expired, self._kept.record_bars, self.stop_offenders, self.sleep_idle))
+            duties = (self.remove_expired, self.exposed.end_expired, self._kept.record_bars)
+            tend((*duties, self.stop_offenders, self.sleep_idle))
 
     def sleep_idle(self) -> tuple[str, ...]:
         """Put sandboxes to sleep that are idle and shall sleep, and return their names."""
@@ -420,7 +422,7 @@ class Fleet:
             member = self._members.get(name)
             if member is not None:
                 member.is_leaving = True
-        self._previews.forget(name)
+        self.exposed.forget(name)
         self._runtime.remove(name)
         self.tracked.forget(name)
         self.sessions.forget(name)

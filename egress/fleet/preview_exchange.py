@@ -12,6 +12,7 @@ from __future__ import annotations
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -23,6 +24,7 @@ from egress.fleet.preview_access import (
     PreviewRedirect,
     PreviewRefusal,
     ShownPort,
+    with_own_cookies,
 )
 from egress.http1 import (
     Data,
@@ -44,11 +46,18 @@ from egress.types import Headers
 
 _HEAD_LIMITS: Final = MessageLimits(head=32 * 1024, target=8 * 1024)
 _HEAD_TIMEOUT: Final = 15.0
-"""Seconds for a request head to arrive, and for a response of ours to be read."""
+"""Seconds for a whole request head to arrive, and for a response of ours to be read."""
 _BROWSER_CHECK_INTERVAL: Final = 1.0
 """Seconds between two checks whether a waiting browser is still connected."""
 _READ_BYTES: Final = 64 * 1024
-_REASON_PHRASES: Final = {303: "See Other", 400: "Bad Request", 403: "Forbidden", 421: "Misdirected Request"}
+_REASON_PHRASES: Final = {
+    200: "OK",
+    303: "See Other",
+    400: "Bad Request",
+    403: "Forbidden",
+    421: "Misdirected Request",
+    429: "Too Many Requests",
+}
 
 DecideCall = Callable[[RequestHead], PreviewDecision]
 DialCall = Callable[[str, int], socket.socket]
@@ -64,6 +73,7 @@ class PreviewExchange:
         self._dial = dial
         self._touch = touch
         self._reader = RequestReader(_HEAD_LIMITS)
+        self._began = time.monotonic()
         self._lock = threading.Lock()
         self._inside: socket.socket | None = None
         self._is_over = False
@@ -75,7 +85,6 @@ class PreviewExchange:
         try:
             # Another thread may close the exchange before its first step: the socket is gone then.
             with suppress(OSError):
-                self._browser.settimeout(_HEAD_TIMEOUT)
                 self._exchange()
         finally:
             self.close()
@@ -105,19 +114,31 @@ class PreviewExchange:
             return
         # The first request brings the token; its response moves the token into a cookie.
         if isinstance(verdict, PreviewRedirect):
-            more = (("location", verdict.location), ("set-cookie", verdict.cookie))
-            self._answer(303, "", (*more, ("referrer-policy", "no-referrer")))
+            more: Headers = (("set-cookie", verdict.cookie), ("referrer-policy", "no-referrer"))
+            if verdict.is_linked:
+                # The page that comes back by itself does so from this origin, and with the cookie.
+                self._answer(200, "Opening the preview.", (("refresh", f"0;url={verdict.location}"), *more))
+            else:
+                self._answer(303, "", (("location", verdict.location), *more))
         elif isinstance(verdict, PreviewRefusal):
             self._answer(verdict.status, verdict.text)
         else:
             self._pass(head, events, verdict)
 
     def _head(self) -> tuple[RequestHead, list[Data | End]] | None:
-        while data := self._browser.recv(_READ_BYTES):
+        while data := self._received():
             head, *rest = self._reader.feed(data) or (None,)
             if isinstance(head, RequestHead):
                 return head, [each for each in rest if isinstance(each, Data | End)]
         return None
+
+    def _received(self) -> bytes:
+        """The next bytes of a head. Raises `TimeoutError` when the time for all of it is over."""
+        left = self._began + _HEAD_TIMEOUT - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._browser.settimeout(left)
+        return self._browser.recv(_READ_BYTES)
 
     def _pass(self, head: RequestHead, events: list[Data | End], passed: PreviewForward) -> None:
         self.shown = passed.to
@@ -204,7 +225,9 @@ class PreviewExchange:
         # Read what the browser still sends: closing on unread bytes resets the connection before it reads us.
         with suppress(OSError):
             self._browser.shutdown(socket.SHUT_WR)
-            while self._browser.recv(_READ_BYTES):
+            # Not for longer: a client that sends without end would keep this thread.
+            until = time.monotonic() + _HEAD_TIMEOUT
+            while time.monotonic() < until and self._browser.recv(_READ_BYTES):
                 pass
 
 
@@ -294,7 +317,7 @@ class _ResponseRelay:
     def _written(self, event: ResponseHead | Informational | Data | End) -> bytes:
         match event:
             case Informational():
-                headers = strip_hop_by_hop(event.headers)
+                headers = with_own_cookies(strip_hop_by_hop(event.headers))
                 return self._writer.informational(event.status, event.reason, headers)
             case ResponseHead():
                 self._switched = event.status == 101
@@ -303,7 +326,7 @@ class _ResponseRelay:
                 return self._writer.head(
                     event.status,
                     event.reason,
-                    strip_hop_by_hop(event.headers),
+                    with_own_cookies(strip_hop_by_hop(event.headers)),
                     framing,
                     close=not self._switched,
                     upgrade=event.upgrade if self._switched else (),

@@ -6,10 +6,10 @@ sandbox that was made in the same way, and `close` of a fleet in another process
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, Protocol, override
+from typing import Final, Literal, Protocol, override
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.policies import FleetPolicies
@@ -59,14 +59,27 @@ class SandboxStatus:
     """Seconds since its last use."""
 
 
+TOKEN_PARAMETER: Final = "token"
+"""The part of a query that holds the token of a preview."""
+
+
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A port of a sandbox that browsers on this machine can open."""
+    """A port of a sandbox that browsers can open, and other clients with the token."""
 
     sandbox: str
     port: int
-    url: str
-    """The address with the token that opens it: keep it private."""
+    origin: str
+    """Its address without the token, such as `http://8000-web-k3f7q2mxta.localhost:41233`."""
+    token: str = field(repr=False)
+    """Whoever has it uses the port. It goes into the header `egress-preview-token`, or into the query."""
+    left: float | None = None
+    """Seconds until it ends; None without a time."""
+
+    @property
+    def url(self) -> str:
+        """The address with the token, for a browser: keep it private."""
+        return f"{self.origin}/?{TOKEN_PARAMETER}={self.token}"
 
 
 SnapshotKind = Literal["workspace", "image"]
@@ -137,8 +150,11 @@ class SandboxFleet(Runtime, Protocol):
     def status(self, name: str) -> SandboxStatus:
         """The state of a sandbox, and its remaining time."""
 
-    def expose(self, name: str, port: int) -> str:
-        """Expose a port to browsers on this machine; returns the address with its token."""
+    def expose(self, name: str, port: int, expires: float | None = None) -> Preview:
+        """Expose a port, for so many seconds if they are given. A port that is exposed keeps its address.
+
+        `expires` replaces the time that a preview has left; without it that stays as it is.
+        """
 
     def unexpose(self, name: str, port: int) -> None:
         """Withdraw a port. Does nothing if the port is not exposed."""

@@ -188,9 +188,12 @@ class RemoteRuntime:
 
     # Previews
 
-    def expose(self, name: str, port: int) -> str:
+    def expose(self, name: str, port: int, expires: float | None = None) -> Preview:
+        parts, settings = {"name": name, "port": str(port)}, schema.ExposeSettings(expires=expires)
         with self._translated():
-            return self._client.call(schema.PreviewView, "expose", {"name": name, "port": str(port)}).url
+            return api_values.preview_of(
+                self._client.call(schema.PreviewView, "expose", parts, body=settings)
+            )
 
     def unexpose(self, name: str, port: int) -> None:
         with self._translated():
@@ -199,7 +202,7 @@ class RemoteRuntime:
     def previews(self) -> tuple[Preview, ...]:
         with self._translated():
             found = self._client.call(schema.PreviewsView, "list_previews")
-        return tuple(Preview(each.sandbox, each.port, each.url) for each in found.previews)
+        return tuple(api_values.preview_of(each) for each in found.previews)
 
     # Snapshots
 

@@ -336,6 +336,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
     sessions = awaited(Sandbox.sessions)
     pty = wrapped(Sandbox.pty, AsyncPty)
     expose = awaited(Sandbox.expose)
+    previews = awaited(Sandbox.previews)
     unexpose = awaited(Sandbox.unexpose)
     wait_for_port = awaited(Sandbox.wait_for_port)
     save = awaited(Sandbox.save)

@@ -10,7 +10,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.policies import FleetPolicies
-from egress.fleet.protocol import FleetInfo, Snapshot, SnapshotKind
+from egress.fleet.protocol import FleetInfo, Preview, Snapshot, SnapshotKind
 from egress.fleet.session_tracking import SessionTracker
 from egress.fleet.tracking import ProcessTracker
 from egress.runtime.docker.engine_socket import ENGINE_SOCKET
@@ -44,9 +44,11 @@ class FleetRuntime(Protocol):
 
     def wake(self, name: str) -> None: ...
 
-    def expose(self, name: str, port: int) -> str: ...
+    def expose(self, name: str, port: int, expires: float | None = None) -> Preview: ...
 
     def unexpose(self, name: str, port: int) -> None: ...
+
+    def previews(self) -> tuple[Preview, ...]: ...
 
     def snapshot(self, name: str, snapshot: str, kind: SnapshotKind = "workspace") -> Snapshot: ...
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import BinaryIO, Final, Self
 
 from egress.fleet.lifetime import OnIdle, SandboxLifetime
-from egress.fleet.protocol import Snapshot, SnapshotKind
+from egress.fleet.protocol import Preview, Snapshot, SnapshotKind
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import NO_VALUES, ExecResult, Info, Spec, State, Values, check_name
 from egress.sandbox import capabilities, options, unpacking
@@ -337,13 +337,25 @@ class Sandbox(LastingParts):
 
     # Ports
 
-    def expose(self, port: int) -> str:
-        """Expose a port to browsers on this machine; returns the address with its token.
+    def expose(self, port: int, *, expires: float | None = None) -> str:
+        """Expose a port to browsers, for `expires` seconds if given; returns the address with its token.
 
-        >>> sandbox.expose(8000)  # doctest: +SKIP
+        A port that is exposed keeps its address. `expires` replaces the time it has left.
+
+        >>> sandbox.expose(8000, expires=3600)  # doctest: +SKIP
         'http://8000-builder-k3f7q2mxta.localhost:41233/?token=…'
         """
-        return capabilities.require_fleet(self._place.runtime, "expose ports").expose(self.name, port)
+        fleet = capabilities.require_fleet(self._place.runtime, "expose ports")
+        return fleet.expose(self.name, port, expires).url
+
+    def previews(self) -> builtins.list[Preview]:
+        """Return the exposed ports of this sandbox, each with its address, its token and its time.
+
+        >>> sandbox.previews()[0].left  # doctest: +SKIP
+        3542.7
+        """
+        found = capabilities.require_fleet(self._place.runtime, "expose ports").previews()
+        return [each for each in found if each.sandbox == self.name]
 
     def unexpose(self, port: int) -> None:
         """Withdraw a port. Does nothing if it is not exposed.

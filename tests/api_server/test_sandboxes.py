@@ -69,6 +69,12 @@ def test_the_owner_is_told_about_the_server_and_may_end_it(lab: ApiLab) -> None:
 def test_a_port_is_exposed_listed_and_withdrawn(lab: ApiLab) -> None:
     lab.running()
     made = lab.ask("PUT", "/v1/sandboxes/one/previews/8000").body
+    assert made["url"] == f"{made['origin']}/?token={made['token']}"
+    assert made["left"] is None
+    longer = lab.ask("PUT", "/v1/sandboxes/one/previews/8000", {"expires": 60}).body
+    assert longer == {**made, "left": 60}
+    assert lab.ask("PUT", "/v1/sandboxes/one/previews/8000", {"expires": 0}).status == 422
+    made = longer
     assert lab.ask("GET", "/v1/previews").body == {"previews": [made]}
     assert lab.ask("DELETE", "/v1/sandboxes/one/previews/8000").status == 204
     assert lab.ask("GET", "/v1/previews").body == {"previews": []}

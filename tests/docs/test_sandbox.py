@@ -25,11 +25,27 @@ PAGE = ROOT / "docs/guides/sandbox.md"
 EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]
 
 
+class ClosedListener:
+    """An address for previews at which nothing listens: no socket is allowed here."""
+
+    scheme = "http"
+
+    def host_of(self, label: str) -> str:
+        return f"{label}.localhost:41233"
+
+    def accept(self) -> None:
+        """None as if it were closed."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
     """What sandboxes are made in where no other runtime is named."""
     runtime = Fleet(LocalRuntime(tmp_path / "boxes"), snapshots=SnapshotStore(tmp_path), tick=None)
     monkeypatch.setattr(DEFAULT_FLEET, "_runtime", runtime)
+    monkeypatch.setattr("egress.fleet.preview.local_listener", ClosedListener)
     monkeypatch.setattr("egress.sandbox.capabilities.choose_image", lambda *_: "any")
     yield runtime
     runtime.close()
@@ -57,6 +73,7 @@ def test_every_example_runs(runtime: Fleet) -> None:
         "one\ntwo\n",
         "asleep\n",
         "\nkept ",
+        ".localhost:41233 3",
     ):
         assert expected in said
 

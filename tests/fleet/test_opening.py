@@ -398,7 +398,7 @@ def test_a_port_of_a_sandbox_is_seen_by_a_browser(namespaces: None, rules: Path,
         fleet.start("one")
         words = (_PYTHON, "-m", "http.server", "8000", "--bind", "0.0.0.0", "--directory", "/etc/egress")
         server = fleet.spawn("one", Command(argv=words))
-        location, cookie = opened(fleet.expose("one", 8000))
+        location, cookie = opened(fleet.expose("one", 8000).url)
 
         def page() -> bytes:
             with asked(location, cookie) as answer:
@@ -415,7 +415,7 @@ def test_a_sandbox_does_not_reach_the_listener_of_previews(
     with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as fleet:
         fleet.create(Spec(name="one", image="host"))
         fleet.start("one")
-        url = fleet.expose("one", 8000)
+        url = fleet.expose("one", 8000).url
         port = urlsplit(url).port
         past = ("curl", "-s", "-m", "10", "--noproxy", "*", f"http://127.0.0.1:{port}/")
         assert fleet.exec("one", Command(argv=past)).exit_code == 7

@@ -9,6 +9,7 @@ import tarfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,8 +123,10 @@ def test_a_port_is_dialled_there_and_the_connection_is_ours(
 
 def test_a_port_is_shown(estate: MemoryFleet, remote: RemoteRuntime) -> None:
     remote.create(spec())
-    url = remote.expose("one", 8000)
-    assert [(each.sandbox, each.port, each.url) for each in remote.previews()] == [("one", 8000, url)]
+    shown = remote.expose("one", 8000)
+    assert (shown.sandbox, shown.port, shown.left) == ("one", 8000, None)
+    assert remote.previews() == (shown,)
+    assert remote.expose("one", 8000, 60.0) == replace(shown, left=60.0)
     remote.unexpose("one", 8000)
     assert remote.previews() == ()
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,9 +20,6 @@ type Command = Callable[..., int]
 
 TOKEN_FILE: Final = "api.token"
 """In the state folder."""
-_ADDRESS_FORM: Final = re.compile(
-    r"(?:\[(?P<long>[^\[\]]+)\]|(?P<short>[0-9.]+)):(?P<port>[0-9]{1,5})", re.ASCII
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +47,10 @@ class ApiOptions:
             return None
         # Loaded here, since most fleets have no port.
         from egress.api_server.api_port import ApiPortSettings
-        from egress.proxy.setting_values import ListenAddress
+        from egress.cli.sandboxes.listen_address import read_listen_address
 
         found = ApiPortSettings(
-            at=ListenAddress(*_read_address(self.api_listen)),
+            at=read_listen_address("--api-listen", self.api_listen),
             token_file=self.api_token_file or state / TOKEN_FILE,
             is_token_named=self.api_token_file is not None,
             names=self.api_name,
@@ -88,21 +83,6 @@ def add_options(command: Command) -> Command:
     for option in reversed(_OPTIONS):
         opened = option(opened)
     return opened
-
-
-def _read_address(text: str) -> tuple[str, int]:
-    found = _ADDRESS_FORM.fullmatch(text)
-    try:
-        address = ip_address(found["long"] or found["short"]) if found else None
-    except ValueError:
-        address = None
-    # Names are left out on purpose: whatever they resolve to could be open to everybody. Port 0 would be
-    # another one after each start, and unknown to clients.
-    if found is None or address is None or not 0 < int(found["port"]) <= 65535:
-        raise UsageError(
-            "--api-listen needs an address and a port", "write it like 127.0.0.1:8700 or [::1]:8700"
-        )
-    return str(address), int(found["port"])
 
 
 _OPTIONS: Final = (

@@ -14,6 +14,7 @@ from egress.cli import folder_options, render
 from egress.cli.render import BAD, DIM, DOUBT, GOOD, Cell
 from egress.cli.sandboxes import fleet_session
 from egress.cli.sandboxes.process_list import show_processes
+from egress.cli.time_span import span
 from egress.fleet import FleetInfo, Preview, SandboxStatus
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.running_proxies import RunProxy, running_proxies
@@ -55,7 +56,8 @@ def ps(runtime_dir: Path | None, shows_processes: bool, as_json: bool) -> int:
     else:
         render.line("no sandboxes")
     for each in served.previews if served else ():
-        render.line(f"{each.sandbox}: preview of port {each.port}")
+        left = "" if each.left is None else f", {span(each.left)} left"
+        render.line(f"{each.sandbox}: preview of port {each.port}{left}")
     return 0
 
 
@@ -98,7 +100,7 @@ def _served(folder: Path) -> tuple[ServedSandboxes | None, list[tuple[str, RunPr
 def _row(each: SandboxStatus, served: ServedSandboxes) -> list[Cell]:
     info = each.info
     made = _ago(info.created) if info.created else ""
-    left = "" if each.left is None else f"{_span(each.left)}"
+    left = "" if each.left is None else span(each.left)
     state = _state(info.state, is_revoked=info.name in served.revoked)
     return [info.name, state, info.image, info.profile or "", made, left]
 
@@ -158,11 +160,4 @@ def _moment(text: str) -> datetime | None:
 
 def _ago(moment: datetime) -> str:
     now = datetime.now(UTC)  # noqa: TID251 - the command line is where the clock enters
-    return f"{_span((now - moment).total_seconds())} ago"
-
-
-def _span(seconds: float) -> str:
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{max(0.0, seconds):.0f}s"
+    return f"{span((now - moment).total_seconds())} ago"

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
@@ -20,10 +20,11 @@ from egress import environment
 from egress.api_server.server import ApiServer
 from egress.cli import folder_options, progress, render
 from egress.cli.render import BOLD, GOOD
-from egress.cli.sandboxes import api_options, fleet_options, fleet_session
+from egress.cli.sandboxes import api_options, fleet_options, fleet_session, preview_options
 from egress.cli.sandboxes.api_options import ApiOptions
 from egress.cli.sandboxes.create import default_spec
 from egress.cli.sandboxes.fleet_options import FleetOptions
+from egress.cli.sandboxes.preview_options import PreviewOptions
 from egress.fleet import FleetInfo, SandboxFleet
 from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
 from egress.fleet.folders import SOCKET_NAME
@@ -41,6 +42,7 @@ from egress.runtime.spec import MAX_READY
 
 if TYPE_CHECKING:
     from egress.api_server.api_port import ApiPort, ApiPortSettings
+    from egress.fleet.preview_listener import PreviewPlace
 
 _LOG: Final = "up.log"
 _START_TIMEOUT: Final = 120.0
@@ -51,6 +53,7 @@ _MAX_SHOWN_CHARS: Final = 4000
 @click.command()
 @fleet_options.add_options
 @api_options.add_options
+@preview_options.add_options
 @click.option("--image", help="Image of sandboxes that name none. [a small one]")
 @click.option(
     "--ready",
@@ -63,6 +66,7 @@ _MAX_SHOWN_CHARS: Final = 4000
 def up(
     source: FleetOptions,
     api: ApiOptions,
+    previews: PreviewOptions,
     image: str | None,
     ready: int,
     foreground: bool,
@@ -80,7 +84,7 @@ def up(
       egress up --api-listen 127.0.0.1:8700
     """
     state = environment.state_dir(folder_options.with_state_dir(source.state_dir))
-    port = api.settings(state)
+    ports = UpPorts(api.settings(state), previews.place)
     folder = fleet_session.served_folder(source)
     there = connect_if_served(folder / SOCKET_NAME)
     if there is not None:
@@ -90,16 +94,22 @@ def up(
             "use it, or stop it with `egress down`",
         )
     if foreground:
-        return _stay(source, image, folder, ready, port)
-    return _leave(source, image, folder, ready, state, api, port)
+        return _stay(source, image, folder, ready, ports)
+    return _leave(source, image, folder, ready, state, (*api.words, *previews.words), ports)
+
+
+@dataclass(frozen=True, slots=True)
+class UpPorts:
+    """Ports of this machine that are served on request."""
+
+    api: ApiPortSettings | None
+    previews: PreviewPlace | None
 
 
 # In this process ----------------------------------------------------------------------------------
 
 
-def _stay(
-    source: FleetOptions, image: str | None, folder: Path, ready: int, port: ApiPortSettings | None
-) -> int:
+def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int, ports: UpPorts) -> int:
     environ = placed_environment(source.state_dir, source.audit_dir)
     ended, removes = threading.Event(), threading.Event()
 
@@ -119,7 +129,8 @@ def _stay(
 
     with fleet_session.on_signal(end, signal.SIGINT, fleet_session.LEAVE_SIGNAL), ExitStack() as parts:
         # Before the fleet: an address that is taken is told before anything starts.
-        opened = None if port is None else parts.enter_context(closing(_open_port(port)))
+        opened = None if ports.api is None else parts.enter_context(closing(_open_port(ports.api)))
+        shown = None if ports.previews is None else parts.enter_context(closing(ports.previews.open()))
         with fleet_session.translate_errors(image):
             fleet = parts.enter_context(
                 open_embedded(
@@ -135,6 +146,8 @@ def _stay(
             # Whatever ends this process but a request: the sandboxes of the last one are not to be lost.
             parts.callback(lambda: fleet.close() if removes.is_set() else fleet.leave())
             fleet.about = replace(fleet.about, image=image or "")
+        if shown is not None:
+            fleet.exposed.listen_at(shown)
         returned = _names(fleet)
         # After the fleet, so that no client can reach the socket of a proxy that fails to start.
         service = ApiServer(fleet, folder, end_all)
@@ -146,7 +159,7 @@ def _stay(
                 fleet.prepare(usual, ready)
             if opened is not None:
                 opened.serve(fleet)
-            _announce(fleet.about, returned, port)
+            _announce(fleet.about, returned, ports)
             ended.wait()
         finally:
             if opened is not None:
@@ -169,15 +182,17 @@ def _names(fleet: SandboxFleet) -> list[str]:
     return [info.name for info in fleet.list()]
 
 
-def _announce(about: FleetInfo, returned: list[str], port: ApiPortSettings | None) -> None:
+def _announce(about: FleetInfo, returned: list[str], ports: UpPorts) -> None:
     render.line(("egress is up: ", GOOD), about.line)
     if returned:
         render.line(f"  back: {', '.join(returned)}")
     render.line(f"  rules: {fleet_session.rule_files(about)}")
     if about.kind == "namespace":
         render.line("  its sandboxes end with it, however it ends; containers are kept")
-    if port is not None:
-        render.line(f"  API: {port.url}, with the token in {port.token_file}", whole=True)
+    if ports.api is not None:
+        render.line(f"  API: {ports.api.url}, with the token in {ports.api.token_file}", whole=True)
+    if ports.previews is not None:
+        render.line(f"  previews: {ports.previews.url}", whole=True)
     render.line("  run something in a sandbox:")
     render.line("    ", ("egress run -- env", BOLD), whole=True)
     render.line("  list sandboxes, and stop everything:")
@@ -195,14 +210,14 @@ def _leave(
     folder: Path,
     ready: int,
     state: Path,
-    api: ApiOptions,
-    port: ApiPortSettings | None,
+    words: tuple[str, ...],
+    ports: UpPorts,
 ) -> int:
     make_state_dir(state)
     log = state / _LOG
     # -P: import no module from the working directory.
     command = [sys.executable, "-P", "-m", "egress", "up", "--foreground"]
-    command += [f"--runtime-dir={folder.absolute()}", f"--ready={ready}", *source.words, *api.words]
+    command += [f"--runtime-dir={folder.absolute()}", f"--ready={ready}", *source.words, *words]
     command += [f"--image={image}"] if image else []
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     # Closed to others and never through a link: the log names hosts, files and sandboxes.
@@ -214,7 +229,7 @@ def _leave(
     # Findings in rules are printed after the last line of the progress, right above the error.
     with fleet_session.translate_errors(), progress.step("starting the proxy and its sandboxes"):
         about, returned = _awaited(process, folder / SOCKET_NAME, log)
-    _announce(about, returned, port)
+    _announce(about, returned, ports)
     return 0
 
 

@@ -53,7 +53,7 @@ def test_a_sandbox_of_egress_up_that_is_revoked_says_so(folder: Path, capsys: Ca
 
 @pytest.mark.usefixtures("box")
 def test_a_program_gets_all_of_it_but_for_tokens(fleet: Fleet, folder: Path, capsys: Captured) -> None:
-    url = fleet.expose("one", 8080)
+    url = fleet.expose("one", 8080).url
     assert main(["ps", "--json", "--runtime-dir", str(folder)]) == 0
     out = capsys.readouterr().out
     assert json.loads(out)[0]["ports"] == [8080]

@@ -12,14 +12,18 @@ from egress.fleet.preview_access import (
     COOKIE_NAME,
     LABEL_ALPHABET,
     RANDOM_LENGTH,
+    SECURE_COOKIE_NAME,
+    TOKEN_HEADER,
     PreviewForward,
     PreviewRedirect,
     PreviewRefusal,
     ShownPort,
     decide_preview,
     port_label,
+    with_own_cookies,
     without_cookie,
 )
+from egress.fleet.protocol import Preview
 from egress.http1 import RequestHead
 from egress.types import Headers
 
@@ -27,7 +31,12 @@ TOKEN = "t" * 43
 SHOWN = ShownPort("one", 8000, "8000-one.localhost:5000", TOKEN)
 OTHER = ShownPort("two", 8000, "8000-two.localhost:5000", "o" * 43)
 ALL = {each.host: each for each in (SHOWN, OTHER)}
+SECURE = ShownPort("one", 8000, "8000-one.previews.example.com", TOKEN, "https")
 WITH: Headers = (("cookie", f"{COOKIE_NAME}={TOKEN}"),)
+BY_FIELD: Headers = ((TOKEN_HEADER, TOKEN),)
+PAGE: Headers = (("accept", "text/html,*/*;q=0.8"),)
+PLAIN: Headers = (("x-forwarded-proto", "http"),)
+"""What every request to the sandbox has."""
 NAMES = st.from_regex(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?", fullmatch=True)
 
 
@@ -38,8 +47,9 @@ def asked(
 
 
 def test_the_address_that_is_given_leads_to_the_cookie_and_back_without_the_token() -> None:
-    assert SHOWN.url == f"http://8000-one.localhost:5000/?token={TOKEN}"
-    verdict = decide_preview(asked(f"/?token={TOKEN}"), ALL)
+    url = Preview("one", 8000, SHOWN.origin, TOKEN).url
+    assert url == f"http://8000-one.localhost:5000/?token={TOKEN}"
+    verdict = decide_preview(asked(f"/?token={TOKEN}", PAGE), ALL)
     assert isinstance(verdict, PreviewRedirect)
     assert verdict.location == "http://8000-one.localhost:5000/"
     assert verdict.cookie == f"{COOKIE_NAME}={TOKEN}; Path=/; HttpOnly; SameSite=Strict"
@@ -50,28 +60,27 @@ def test_the_cookie_opens_and_does_not_go_on() -> None:
         asked("/a?b=c", (("cookie", f"a=1; {COOKIE_NAME}={TOKEN}; b=2"), ("accept", "*/*"))), ALL
     )
     assert verdict == PreviewForward(
-        SHOWN, "/a?b=c", (("host", SHOWN.host), ("cookie", "a=1; b=2"), ("accept", "*/*"))
+        SHOWN, "/a?b=c", (("host", SHOWN.host), ("cookie", "a=1; b=2"), ("accept", "*/*"), *PLAIN)
     )
 
 
 def test_a_token_never_goes_on_even_with_the_cookie() -> None:
-    verdict = decide_preview(asked(f"/a?x=1&token={TOKEN}&y=2", WITH), ALL)
+    verdict = decide_preview(asked(f"/a?x=1&token={TOKEN}&y=2", (*WITH, *PAGE)), ALL)
     assert isinstance(verdict, PreviewRedirect)
     assert verdict.location.endswith("/a?x=1&y=2")
-    turned = decide_preview(asked(f"/?token={TOKEN}", WITH, method="POST"), ALL)
-    assert isinstance(turned, PreviewRefusal)
-    assert turned.status == 403
+    posted = decide_preview(asked(f"/?token={TOKEN}", (*WITH, *PAGE), method="POST"), ALL)
+    assert posted == PreviewForward(SHOWN, "/", (("host", SHOWN.host), *PAGE, *PLAIN))
 
 
 def test_a_token_of_the_program_itself_goes_on() -> None:
     assert decide_preview(asked("/?token=its-own", WITH), ALL) == PreviewForward(
-        SHOWN, "/?token=its-own", (("host", SHOWN.host),)
+        SHOWN, "/?token=its-own", (("host", SHOWN.host), *PLAIN)
     )
 
 
 def test_the_way_back_stays_on_this_origin() -> None:
     """A target that begins with two slashes is a path here; a browser would take it for a host."""
-    verdict = decide_preview(asked(f"//evil.example/?token={TOKEN}"), ALL)
+    verdict = decide_preview(asked(f"//evil.example/?token={TOKEN}", PAGE), ALL)
     assert isinstance(verdict, PreviewRedirect)
     assert verdict.location == "http://8000-one.localhost:5000//evil.example/"
 
@@ -127,7 +136,7 @@ def test_several_cookie_fields_are_all_looked_at() -> None:
     )
     verdict = decide_preview(asked("/", headers), ALL)
     assert isinstance(verdict, PreviewForward)
-    assert verdict.headers == (("host", SHOWN.host), ("cookie", "a=1"), ("cookie", "b=2"))
+    assert verdict.headers == (("host", SHOWN.host), ("cookie", "a=1"), ("cookie", "b=2"), *PLAIN)
 
 
 @given(st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=30), max_size=6))
@@ -141,7 +150,7 @@ def test_our_cookie_is_never_among_what_goes_on(parts: list[str]) -> None:
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="#"), max_size=40))
 def test_a_target_that_brings_the_token_is_sent_on_without_it(query: str) -> None:
-    verdict = decide_preview(asked(f"/p?{query}&token={TOKEN}"), ALL)
+    verdict = decide_preview(asked(f"/p?{query}&token={TOKEN}", PAGE), ALL)
     assert isinstance(verdict, PreviewRedirect)
     assert f"token={TOKEN}" not in verdict.location.split("?", 1)[-1].split("&")
     assert isinstance(
@@ -231,4 +240,175 @@ def test_a_script_of_another_site_is_turned_away_although_the_cookie_came_along(
 
 def test_a_token_is_in_no_repr() -> None:
     assert TOKEN not in repr(SHOWN)
-    assert TOKEN not in repr(decide_preview(asked(f"/?token={TOKEN}"), ALL))
+    assert TOKEN not in repr(Preview("one", 8000, SHOWN.origin, TOKEN))
+    assert TOKEN not in repr(decide_preview(asked(f"/?token={TOKEN}", PAGE), ALL))
+    assert TOKEN not in repr(decide_preview(asked("/", ((TOKEN_HEADER, "wrong"),)), ALL))
+
+
+# Clients that are no browsers ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize(("target", "headers"), [(f"/a?x=1&token={TOKEN}", ()), ("/a?x=1", BY_FIELD)])
+def test_a_program_shows_the_token_with_each_request_and_the_sandbox_does_not_see_it(
+    method: str, target: str, headers: Headers
+) -> None:
+    verdict = decide_preview(asked(target, (*headers, ("accept", "*/*")), method=method), ALL)
+    assert verdict == PreviewForward(SHOWN, "/a?x=1", (("host", SHOWN.host), ("accept", "*/*"), *PLAIN))
+
+
+def test_a_page_that_fetches_with_the_token_gets_no_redirect() -> None:
+    fetched: Headers = (("sec-fetch-mode", "cors"), ("sec-fetch-site", "same-origin"), *PAGE)
+    assert isinstance(decide_preview(asked(f"/?token={TOKEN}", fetched), ALL), PreviewForward)
+    opened: Headers = (("sec-fetch-mode", "navigate"), ("accept", "*/*"))
+    assert isinstance(decide_preview(asked(f"/?token={TOKEN}", opened), ALL), PreviewRedirect)
+
+
+def test_a_page_of_another_site_gets_nothing_with_the_token_either() -> None:
+    for headers in ((("origin", "http://evil.example"),), (("sec-fetch-site", "cross-site"),)):
+        for shown, target in ((BY_FIELD, "/"), ((), f"/?token={TOKEN}")):
+            verdict = decide_preview(asked(target, (*shown, *headers)), ALL)
+            assert isinstance(verdict, PreviewRefusal)
+            assert "Cross-site" in verdict.text
+
+
+def test_a_link_on_another_page_leads_to_the_preview() -> None:
+    """The good twin: somebody opens the address from a chat. The request after a redirect had no cookie."""
+    linked: Headers = (("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), *PAGE)
+    verdict = decide_preview(asked(f"/a?token={TOKEN}", linked), ALL)
+    assert isinstance(verdict, PreviewRedirect)
+    assert (verdict.location, verdict.is_linked) == (f"{SHOWN.origin}/a", True)
+    typed = decide_preview(asked(f"/a?token={TOKEN}", (("sec-fetch-site", "none"), *PAGE)), ALL)
+    assert isinstance(typed, PreviewRedirect)
+    assert not typed.is_linked
+
+
+@pytest.mark.parametrize(
+    ("target", "headers"),
+    [
+        ("/", ((TOKEN_HEADER, "x"),)),
+        ("/", ((TOKEN_HEADER, ""),)),
+        ("/", ((TOKEN_HEADER, OTHER.token),)),
+        ("/", (*BY_FIELD, (TOKEN_HEADER, "x"))),
+        ("/", (*WITH, (TOKEN_HEADER, "x"))),
+        (f"/?token={TOKEN}", ((TOKEN_HEADER, "x"),)),
+        ("/?token=x", ()),
+        ("/?a=b&token=", ()),
+        ("/", (("cookie", f"{COOKIE_NAME}=x"),)),
+        ("/", (("cookie", f"{SECURE_COOKIE_NAME}=x"),)),
+    ],
+    ids=map(str, range(10)),
+)
+def test_a_wrong_token_is_counted_for_its_port(target: str, headers: Headers) -> None:
+    verdict = decide_preview(asked(target, headers), ALL)
+    assert isinstance(verdict, PreviewRefusal)
+    assert (verdict.status, verdict.guessed) == (403, SHOWN)
+
+
+def test_a_request_without_any_token_is_no_guess() -> None:
+    verdict = decide_preview(asked("/?tokens=1", (("cookie", "a=b"),)), ALL)
+    assert isinstance(verdict, PreviewRefusal)
+    assert (verdict.status, verdict.guessed) == (403, None)
+
+
+@pytest.mark.parametrize(
+    ("target", "headers"),
+    [
+        (f"/?Token={TOKEN}", ()),
+        (f"/{TOKEN}", ()),
+        (f"/?%74oken={TOKEN}", ()),
+        ("/", (("authorization", f"Bearer {TOKEN}"),)),
+        ("/", (("x-other", TOKEN),)),
+        ("/", (("cookie", f"mine={TOKEN}"),)),
+    ],
+)
+def test_a_token_in_another_place_goes_nowhere(target: str, headers: Headers) -> None:
+    verdict = decide_preview(asked(target, (*BY_FIELD, *headers)), ALL)
+    assert isinstance(verdict, PreviewRefusal)
+    assert verdict.status == 400
+    assert TOKEN not in verdict.text
+
+
+def test_a_page_that_is_named_with_its_token_is_named_no_more() -> None:
+    told = (("referer", f"{SHOWN.origin}/?token={TOKEN}"), ("accept", "a"))
+    verdict = decide_preview(asked("/", (*WITH, *told)), ALL)
+    assert verdict == PreviewForward(SHOWN, "/", (("host", SHOWN.host), ("accept", "a"), *PLAIN))
+    own = ("referer", f"{SHOWN.origin}/page")
+    verdict = decide_preview(asked("/", (*WITH, own)), ALL)
+    assert verdict == PreviewForward(SHOWN, "/", (("host", SHOWN.host), own, *PLAIN))
+
+
+_FIELDS = st.sampled_from(
+    ["cookie", "referer", TOKEN_HEADER, "authorization", "x-a", "accept", "x-forwarded-proto"]
+)
+_VALUES = st.lists(
+    st.sampled_from(
+        [TOKEN, COOKIE_NAME, SECURE_COOKIE_NAME, "=", ";", " ", ",", "a", "token", "\t", "&", "?"]
+    )
+).map("".join)
+
+
+@given(st.lists(st.tuples(_FIELDS, _VALUES), max_size=5), _VALUES, st.sampled_from(["GET", "POST"]))
+def test_whatever_is_sent_no_token_reaches_the_sandbox(
+    headers: list[tuple[str, str]], query: str, method: str
+) -> None:
+    head = asked(f"/?{query}", (*WITH, *headers), method=method)
+    verdict = decide_preview(head, ALL)
+    if isinstance(verdict, PreviewForward):
+        assert TOKEN not in verdict.target
+        assert not any(TOKEN in value for _, value in verdict.headers)
+        assert not any(name == TOKEN_HEADER for name, _ in verdict.headers)
+
+
+# TLS, and previews of one domain ------------------------------------------------------------------
+
+
+def test_with_tls_the_cookie_belongs_to_this_host_alone() -> None:
+    verdict = decide_preview(asked(f"/?token={TOKEN}", PAGE, host=SECURE.host), {SECURE.host: SECURE})
+    assert isinstance(verdict, PreviewRedirect)
+    assert verdict.location == "https://8000-one.previews.example.com/"
+    assert verdict.cookie == f"__Host-{COOKIE_NAME}={TOKEN}; Path=/; Secure; HttpOnly; SameSite=Strict"
+    back = decide_preview(
+        asked("/", (("cookie", f"__Host-{COOKIE_NAME}={TOKEN}"),), host=SECURE.host), {SECURE.host: SECURE}
+    )
+    assert back == PreviewForward(SECURE, "/", (("host", SECURE.host), ("x-forwarded-proto", "https")))
+
+
+@pytest.mark.parametrize(("host", "status"), [("", 0), (":443", 0), (":80", 421), (":", 421), (":8443", 421)])
+def test_the_port_of_the_scheme_may_be_named(host: str, status: int) -> None:
+    verdict = decide_preview(asked("/", BY_FIELD, host=SECURE.host + host), {SECURE.host: SECURE})
+    assert (verdict.status if isinstance(verdict, PreviewRefusal) else 0) == status
+
+
+def test_the_scheme_is_ours_to_say() -> None:
+    verdict = decide_preview(asked("/", (*BY_FIELD, ("x-forwarded-proto", "https"))), ALL)
+    assert verdict == PreviewForward(SHOWN, "/", (("host", SHOWN.host), *PLAIN))
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("a=1; Path=/; HttpOnly", "a=1; Path=/; HttpOnly"),
+        ("a=1; Domain=previews.example.com; Path=/", "a=1; Path=/"),
+        ("a=1;domain=.example.com", "a=1"),
+        ("a=1; DOMAIN ;  Domain\t= x; Secure", "a=1; Secure"),
+        ("domain=1; Path=/", "domain=1; Path=/"),
+        (f"{COOKIE_NAME}=x", None),
+        (f" {COOKIE_NAME} =x; Path=/", None),
+        (f"{SECURE_COOKIE_NAME}=x; Secure; Path=/", None),
+        ("", ""),
+    ],
+)
+def test_a_cookie_of_the_sandbox_is_for_its_own_host(value: str, kept: str | None) -> None:
+    expected = (("set-cookie", kept),) if kept is not None else ()
+    assert with_own_cookies((("set-cookie", value), ("x", "domain=1;domain=2"))) == (
+        *expected,
+        ("x", "domain=1;domain=2"),
+    )
+
+
+@given(st.text(st.sampled_from("aD;=domain \t."), max_size=40))
+def test_no_cookie_keeps_a_domain(value: str) -> None:
+    for _, kept in with_own_cookies((("set-cookie", value),)):
+        attributes = [part.partition("=")[0].strip(" \t").lower() for part in kept.split(";")[1:]]
+        assert "domain" not in attributes
