@@ -84,6 +84,11 @@ export interface ExplanationView {
   considered: readonly ConsideredView[];
 }
 
+/** How long a port is exposed. */
+export interface ExposeSettings {
+  expires?: number | null | undefined;
+}
+
 /** An entry of a folder; a link is described itself, with the kind `other`. */
 export interface FileEntryView {
   kind: "file" | "folder" | "other";
@@ -211,11 +216,14 @@ export interface PortSettings {
   ports: readonly number[];
 }
 
-/** A port of a sandbox that a browser can open. The address holds a token: keep it private. */
+/** A port of a sandbox that a browser can open, and any client that has the token. Keep both private. */
 export interface PreviewView {
   sandbox: string;
   port: number;
   url: string;
+  origin: string;
+  token: string;
+  left: number | null;
 }
 
 /** The exposed ports. */
@@ -554,8 +562,8 @@ export interface Operations {
   dial: { parts: { name: string; port: number; }; };
   /** List the exposed ports. */
   list_previews: { answer: PreviewsView; };
-  /** Expose a port to browsers. */
-  expose: { parts: { name: string; port: number; }; answer: PreviewView; };
+  /** Expose a port, or give its preview another time. */
+  expose: { parts: { name: string; port: number; }; body: ExposeSettings; answer: PreviewView; };
   /** Withdraw an exposed port. */
   unexpose: { parts: { name: string; port: number; }; answer: void; };
   /** List snapshots by name. */
@@ -666,6 +674,7 @@ export type ProblemType =
   | "path.outside"
   | "path.too_large"
   | "port.closed"
+  | "preview.failed"
   | "process.ended"
   | "process.not_found"
   | "proxy.failed"
