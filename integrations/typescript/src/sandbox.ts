@@ -9,6 +9,7 @@ import type {
   CloneView,
   CommandResult,
   CommandSettings,
+  ExposeSettings,
   PreviewView,
   SandboxView,
   SnapshotSettings,
@@ -136,9 +137,12 @@ export class Sandbox {
     return this.#transport.call("open_ports", { parts: this.#parts, body: { ports } }, options);
   }
 
-  /** Expose a port to browsers. The address holds a token: keep it private. */
-  expose(port: number, options?: CallOptions): Promise<PreviewView> {
-    return this.#transport.call("expose", { parts: { ...this.#parts, port } }, options);
+  /**
+   * Expose a port to browsers, and to programs that show the token. The address holds the token: keep it private.
+   * `expires` is the time in seconds until it ends, and replaces the time that a preview has left.
+   */
+  expose(port: number, settings: ExposeSettings = {}, options?: CallOptions): Promise<PreviewView> {
+    return this.#transport.call("expose", { parts: { ...this.#parts, port }, body: settings }, options);
   }
 
   /** Withdraw an exposed port. */
