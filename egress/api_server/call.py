@@ -109,7 +109,7 @@ class SenderLeftError(ConnectionResetError):
 
 async def read_call(context: ApiContext, operation: Operation, request: Request) -> ApiCall:
     """Read a request. Raises `UnfitRequestError`."""
-    body = await _read_body(operation, request) if operation.body is not None else None
+    body = await read_body(operation.body, request) if operation.body is not None else None
     return ApiCall(context, request.path_params, read_query(operation, request), body, request)
 
 
@@ -137,14 +137,15 @@ def read_query(operation: Operation, request: HTTPConnection) -> msgspec.Struct 
         raise _unfit("the query", error) from None
 
 
-async def _read_body(operation: Operation, request: Request) -> msgspec.Struct:
+async def read_body[T: msgspec.Struct](kind: type[T], request: Request) -> T:
+    """Read a JSON body of this form. Raises `UnfitRequestError`."""
     data = bytearray()
     async for piece in request.stream():
         data += piece
         if len(data) > MAX_BODY_BYTES:
             raise UnfitRequestError(f"the body has more than {MAX_BODY_BYTES} bytes", "send less")
     try:
-        return msgspec.json.decode(data or b"{}", type=operation.body)
+        return msgspec.json.decode(data or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _unfit("the body", error) from None
 

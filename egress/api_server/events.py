@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from egress.api.schema import SandboxEventView
 from egress.api_server.call import ApiCall
-from egress.api_server.exec_call import EVENT_STREAM, event
+from egress.api_server.command_events import EVENT_STREAM, event
 from egress.runtime.spec import Event
 
 MAX_WAITING_EVENTS: Final = 10_000

@@ -12,7 +12,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Coroutine, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -28,6 +28,7 @@ from egress.api.schema import (
     ProblemMessage,
     ResizeMessage,
     ResultMessage,
+    ServerMessage,
     StartedMessage,
     StartMessage,
     TakenMessage,
@@ -38,6 +39,9 @@ from egress.fleet.api_values import command_from
 from egress.runtime.protocol import Output, RuntimeProcess
 from egress.runtime.spec import Terminal
 
+type SocketMessage = Mapping[str, Any]
+"""A message of a WebSocket, as its server hands it on."""
+
 _MAX_WAITING_INPUT: Final = 16
 """Messages of input that a client may send ahead of their acknowledgement."""
 _MAX_TASKS: Final = 64
@@ -46,10 +50,56 @@ _MAX_KEPT_BYTES: Final = 64 * 1024
 """Bytes of each output kept in this process; the client keeps its own copy."""
 
 
+class StreamForm(Protocol):
+    """The form of the messages, which differs between the doors onto the API.
+
+    Its methods raise `MsgspecError`, `UnicodeError` or an `EgressError` for messages of another form.
+    """
+
+    def start(self, said: SocketMessage) -> StartMessage:
+        """Return the command that the first message of the client asks for."""
+
+    def request(self, said: SocketMessage) -> ClientMessage | bytes:
+        """Return what a later message of the client asks for; bytes are input of the command."""
+
+    def answer(self, message: ServerMessage) -> str | None:
+        """Return a message of the server as text; None for one that this form does not have."""
+
+    def output(self, channel: bytes, data: bytes) -> bytes:
+        """Return a piece of output as a binary message."""
+
+
+class ApiStreamForm:
+    """The messages of the API."""
+
+    def start(self, said: SocketMessage) -> StartMessage:
+        return _START_DECODER.decode(said.get("text") or "")
+
+    def request(self, said: SocketMessage) -> ClientMessage | bytes:
+        data: bytes | None = said.get("bytes")
+        if data is None:
+            asked: ClientMessage = _CLIENT_DECODER.decode(said.get("text") or "")
+            return asked
+        if data[:1] != STDIN_CHANNEL:
+            raise UnfitRequestError("a binary message is no input", "begin it with a zero byte")
+        return data[1:]
+
+    def answer(self, message: ServerMessage) -> str:
+        return msgspec.json.encode(message).decode()
+
+    def output(self, channel: bytes, data: bytes) -> bytes:
+        return channel + data
+
+
 async def serve_exec_stream(call: ApiCall, websocket: WebSocket) -> None:
     """Serve one command, from its first message to its result."""
     await websocket.accept()
-    stream = _ExecStream(call, websocket)
+    await serve_stream(call, websocket, ApiStreamForm())
+
+
+async def serve_stream(call: ApiCall, websocket: WebSocket, form: StreamForm) -> None:
+    """Serve one command over a WebSocket that is open, and close it."""
+    stream = _ExecStream(call, websocket, form)
     try:
         await stream.serve()
     except (WebSocketDisconnect, OSError):
@@ -66,9 +116,10 @@ async def serve_exec_stream(call: ApiCall, websocket: WebSocket) -> None:
 
 
 class _ExecStream:
-    def __init__(self, call: ApiCall, websocket: WebSocket) -> None:
+    def __init__(self, call: ApiCall, websocket: WebSocket, form: StreamForm) -> None:
         self._call = call
         self._websocket = websocket
+        self._form = form
         self._loop = asyncio.get_running_loop()
         self._process: RuntimeProcess | None = None
         self._is_started = threading.Event()
@@ -79,7 +130,7 @@ class _ExecStream:
         self._tasks: set[asyncio.Future[object]] = set()
 
     async def serve(self) -> None:
-        message = _START_DECODER.decode(_text(await self._websocket.receive()))
+        message = self._form.start(await self._receive())
         command = command_from(message, _MAX_KEPT_BYTES)
         self._is_detached = message.detached
         output = Output(
@@ -101,11 +152,12 @@ class _ExecStream:
         if result is not None:
             await self.send(result)
 
-    async def send(self, message: msgspec.Struct) -> None:
+    async def send(self, message: ServerMessage) -> None:
         """Send a message, unless the client has left."""
-        if not self._is_gone:
+        text = self._form.answer(message)
+        if text is not None and not self._is_gone:
             try:
-                await self._websocket.send_text(msgspec.json.encode(message).decode())
+                await self._websocket.send_text(text)
             except (WebSocketDisconnect, OSError, RuntimeError):
                 self._is_gone = True
 
@@ -123,16 +175,18 @@ class _ExecStream:
         """Handle messages until the client leaves."""
         with suppress(WebSocketDisconnect):
             while True:
-                said = await self._websocket.receive()
-                data = said.get("bytes")
-                if said["type"] == "websocket.disconnect":
-                    return
-                if data is None:
-                    await self._obey(process, _CLIENT_DECODER.decode(_text(said)))
-                elif data[:1] == STDIN_CHANNEL:
-                    self._take_input(data[1:])
+                asked = self._form.request(await self._receive())
+                if isinstance(asked, bytes):
+                    self._take_input(asked)
                 else:
-                    raise UnfitRequestError("a binary message is no input", "begin it with a zero byte")
+                    await self._obey(process, asked)
+
+    async def _receive(self) -> SocketMessage:
+        """Return the next message. Raises `WebSocketDisconnect`."""
+        said = await self._websocket.receive()
+        if said["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(said.get("code", 1000))
+        return said
 
     def _take_input(self, data: bytes | None) -> None:
         # Never waited for: the end of the connection, too, is heard only by somebody who listens.
@@ -172,7 +226,8 @@ class _ExecStream:
         for begin in range(0, len(data), MAX_PIECE_BYTES):
             if self._is_gone:
                 return
-            self._run(self._websocket.send_bytes(channel + data[begin : begin + MAX_PIECE_BYTES]))
+            piece = self._form.output(channel, data[begin : begin + MAX_PIECE_BYTES])
+            self._run(self._websocket.send_bytes(piece))
 
     def _run(self, sending: Coroutine[Any, Any, None]) -> None:
         """Send from a thread, and wait until it is sent."""
@@ -210,10 +265,3 @@ class _ExecStream:
 
 _START_DECODER: Final = msgspec.json.Decoder(StartMessage)
 _CLIENT_DECODER: Final = msgspec.json.Decoder(ClientMessage)
-
-
-def _text(said: Mapping[str, Any]) -> str:
-    """Return the text of a message; empty if it has none. Raises `WebSocketDisconnect`."""
-    if said["type"] == "websocket.disconnect":
-        raise WebSocketDisconnect(said.get("code", 1000))
-    return said.get("text") or ""

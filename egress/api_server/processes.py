@@ -37,7 +37,8 @@ from egress.api_server.call import (
     StreamHandler,
     json_response,
 )
-from egress.api_server.exec_call import EVENT_STREAM, client_left, event, words_of
+from egress.api_server.command_events import EVENT_STREAM, event
+from egress.api_server.exec_call import client_left, words_of
 from egress.fleet.api_values import process_view
 from egress.fleet.http_probe import HttpProbe
 from egress.fleet.process_table import TableProcess, late_error

@@ -67,14 +67,15 @@ def _list(call: ApiCall) -> SandboxesView:
 
 
 def _create(call: ApiCall) -> tuple[int, SandboxView]:
-    return HTTPStatus.CREATED, _made(call, options.random_name(), call.body)
+    return HTTPStatus.CREATED, create_sandbox(call, options.random_name(), call.body)
 
 
 def _ensure(call: ApiCall) -> SandboxView:
-    return _made(call, call.name, call.body)
+    return create_sandbox(call, call.name, call.body)
 
 
-def _made(call: ApiCall, name: str, settings: SandboxSettings) -> SandboxView:
+def create_sandbox(call: ApiCall, name: str, settings: SandboxSettings) -> SandboxView:
+    """Create a sandbox, or return the one of this name that has the same settings."""
     spec = _spec(call, name, settings)
     call.fleet.create(spec, lifetime_from(settings))
     if settings.start:

@@ -15,7 +15,8 @@ from egress.api.session_schema import (
     SessionView,
 )
 from egress.api_server.call import ApiCall, BlockingHandler
-from egress.api_server.exec_call import STALL_SECONDS, BegunCommand, output_limit, result_view, serve_command
+from egress.api_server.command_events import BegunCommand
+from egress.api_server.exec_call import STALL_SECONDS, output_limit, result_view, serve_command
 from egress.fleet.api_values import session_view
 from egress.fleet.session_tracking import SessionResult, ShellSettings
 from egress.runtime.protocol import Output

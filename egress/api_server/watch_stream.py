@@ -11,8 +11,9 @@ from starlette.responses import Response, StreamingResponse
 
 from egress.api.schema import ChangeView, WatchQuery
 from egress.api_server.call import ApiCall, json_text, problem_from
+from egress.api_server.command_events import EVENT_STREAM, event
 from egress.api_server.events import PULSE_INTERVAL
-from egress.api_server.exec_call import EVENT_STREAM, event, problem_event
+from egress.api_server.exec_call import problem_event
 from egress.sandbox.files import Files
 from egress.sandbox.watch import Change
 
