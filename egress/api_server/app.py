@@ -19,6 +19,7 @@ from egress.api.operation import Operation
 from egress.api.operations import OPERATIONS
 from egress.api.schema import Problem
 from egress.api_server.archives import get_archive, put_archive
+from egress.api_server.bridge import bridge_routes
 from egress.api_server.call import (
     ApiCall,
     ApiContext,
@@ -29,7 +30,7 @@ from egress.api_server.call import (
     problem_from,
     problem_response,
     read_call,
-    read_query,
+    read_operation_query,
 )
 from egress.api_server.events import follow_events
 from egress.api_server.exec_call import serve_exec
@@ -87,6 +88,8 @@ def make_app(context: ApiContext) -> Starlette:
         else:
             endpoint = _endpoint(context, operation)
             routes.append(Route(operation.path, endpoint, methods=[operation.method], name=operation.name))
+    if not context.is_owner_only:
+        routes += bridge_routes(context)
     # Paths are compared as they are: a redirect would repeat a request that has a body.
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
     app.router.redirect_slashes = False
@@ -119,7 +122,7 @@ def _response(operation: Operation, found: msgspec.Struct | tuple[int, msgspec.S
 def _websocket_endpoint(context: ApiContext, operation: Operation) -> Callable[[WebSocket], Awaitable[None]]:
     async def serve(websocket: WebSocket) -> None:
         try:
-            query = read_query(operation, websocket)
+            query = read_operation_query(operation, websocket)
             call = ApiCall(context, websocket.path_params, query, None, websocket)
             await WEBSOCKET_CALLS[operation.name](call, websocket)
         except WebSocketDisconnect:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from http import HTTPStatus
 from typing import BinaryIO, cast, override
 
@@ -29,13 +29,14 @@ async def put_archive(call: ApiCall, request: Request) -> Response:
 async def get_archive(call: ApiCall, _: Request) -> Response:
     """Send the archive of a path."""
     query: PathQuery = call.query
+    return await stream_archive(call, call.fleet.get(call.name, query.path))
+
+
+async def stream_archive(call: ApiCall, source: AbstractContextManager[BinaryIO]) -> Response:
+    """Send an archive, and close it."""
     parts = ExitStack()
-
-    def open_archive() -> BinaryIO:
-        return parts.enter_context(call.fleet.get(call.name, query.path))
-
     # Opened before the answer begins, so that a path that does not exist is an error and no empty archive.
-    archive = await call.context.in_thread(open_archive)
+    archive = await call.context.in_thread(parts.enter_context, source)
 
     async def pieces() -> AsyncIterator[bytes]:
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -68,6 +68,10 @@ class ApiCall:
     body: Any
     request: HTTPConnection
 
+    def with_query(self, query: msgspec.Struct) -> ApiCall:
+        """Return the same call with another query."""
+        return replace(self, query=query)
+
     @property
     def fleet(self) -> Fleet:
         return self.context.fleet
@@ -110,17 +114,21 @@ class SenderLeftError(ConnectionResetError):
 async def read_call(context: ApiContext, operation: Operation, request: Request) -> ApiCall:
     """Read a request. Raises `UnfitRequestError`."""
     body = await read_body(operation.body, request) if operation.body is not None else None
-    return ApiCall(context, request.path_params, read_query(operation, request), body, request)
+    return ApiCall(context, request.path_params, read_operation_query(operation, request), body, request)
 
 
-def read_query(operation: Operation, request: HTTPConnection) -> msgspec.Struct | None:
+def read_operation_query(operation: Operation, request: HTTPConnection) -> msgspec.Struct | None:
     """Read the query as the operation says it. Raises `UnfitRequestError`."""
-    kind = operation.query
-    pairs = request.query_params.multi_items()
-    if kind is None:
-        if pairs:
+    if operation.query is None:
+        if request.query_params:
             raise UnfitRequestError("this call takes no query", "remove it")
         return None
+    return read_query(operation.query, request)
+
+
+def read_query[T: msgspec.Struct](kind: type[T], request: HTTPConnection) -> T:
+    """Read a query of this form. Raises `UnfitRequestError`."""
+    pairs = request.query_params.multi_items()
     given: dict[str, object] = {}
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     for name, value in pairs:

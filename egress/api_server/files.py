@@ -33,7 +33,7 @@ from egress.sandbox.folder_list import list_folder
 if TYPE_CHECKING:
     from egress.api_server.call import BlockingHandler
 
-_MEDIA_TYPE: Final = "application/octet-stream"
+OCTET_STREAM: Final = "application/octet-stream"
 
 
 async def head_file(call: ApiCall, _: Request) -> Response:
@@ -42,7 +42,7 @@ async def head_file(call: ApiCall, _: Request) -> Response:
     facts = await call.context.in_thread(Files(call.place).stat, query.path)
     if not facts.is_file:
         raise PathKindError(f"{query.path!r} is not a file", "name a file")
-    return Response(headers=_headers(facts.size), media_type=_MEDIA_TYPE)
+    return Response(headers=_headers(facts.size), media_type=OCTET_STREAM)
 
 
 async def get_file(call: ApiCall, request: Request) -> Response:
@@ -65,7 +65,7 @@ async def get_file(call: ApiCall, request: Request) -> Response:
     if part is not None:
         headers["content-range"] = f"bytes {first}-{first + count - 1}/{reader.size}"
     status = HTTPStatus.OK if part is None else HTTPStatus.PARTIAL_CONTENT
-    return StreamingResponse(_pieces(call, reader), status, headers, _MEDIA_TYPE)
+    return StreamingResponse(file_pieces(call, reader), status, headers, OCTET_STREAM)
 
 
 async def put_file(call: ApiCall, request: Request) -> Response:
@@ -84,7 +84,8 @@ async def put_file(call: ApiCall, request: Request) -> Response:
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-async def _pieces(call: ApiCall, reader: FileReader) -> AsyncIterator[bytes]:
+async def file_pieces(call: ApiCall, reader: FileReader) -> AsyncIterator[bytes]:
+    """The part of a file that its reader was asked for; the reader is closed at the end."""
     try:
         while piece := await call.context.waiting(reader.read):
             yield piece
