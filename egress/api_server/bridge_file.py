@@ -16,8 +16,8 @@ from egress.api_server.command_events import EVENT_STREAM
 from egress.api_server.files import OCTET_STREAM
 
 EVENT_PREFIX: Final = b"data: {"
-_FIRST: Final = b'data: {"type":"metadata","isBinary":true}\n\n'
-_LAST: Final = b'data: {"type":"complete"}\n\n'
+_METADATA_EVENT: Final = b'data: {"type":"metadata","isBinary":true}\n\n'
+_COMPLETE_EVENT: Final = b'data: {"type":"complete"}\n\n'
 
 
 async def file_response(pieces: AsyncIterator[bytes], size: int) -> Response:
@@ -38,7 +38,7 @@ async def _with_begin(begin: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterat
 
 
 async def _as_events(begin: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield _FIRST
+    yield _METADATA_EVENT
     async for piece in _with_begin(begin, pieces):
         yield b'data: {"type":"chunk","data":"%s"}\n\n' % base64.b64encode(piece)
-    yield _LAST
+    yield _COMPLETE_EVENT

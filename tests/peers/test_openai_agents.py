@@ -36,11 +36,8 @@ def failures(printed: str) -> str:
 
 
 def test_everything_that_a_session_does_works(lab: UpLab, tmp_path: Path) -> None:
-    assert not failures(check(lab, tmp_path, *IN_ONE_SESSION))
-
-
-def test_sessions_begin_end_and_come_back(lab: UpLab, tmp_path: Path) -> None:
-    assert not failures(check(lab, tmp_path, *WITH_OWN_SESSIONS))
+    # One program for all of them: it takes longer to load than to run.
+    assert not failures(check(lab, tmp_path, *IN_ONE_SESSION, *WITH_OWN_SESSIONS))
 
 
 def test_a_session_goes_on_after_a_restart(lab: UpLab, tmp_path: Path) -> None:
