@@ -141,7 +141,7 @@ def _archives(remote: RemoteRuntime, name: str) -> list[Row]:
 
 
 def _created(remote: RemoteRuntime, lab: NamespaceLab) -> list[Row]:
-    """Sandboxes that are made and started by one call each, removed in between."""
+    """Sandboxes one after the other, made without a pool: that of containers is in `bench.sandbox`."""
     took = []
     for number in range(ROUNDS):
         began = time.perf_counter()
