@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ast
-import asyncio
-import io
 import re
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -18,11 +15,10 @@ from egress.lazy_names import homes
 from egress.runtime.fake import FakeRuntime
 from egress.sandbox.default_fleet import DEFAULT_FLEET
 from egress.sandbox.handle import Sandbox
-from scripts.pages import ROOT, blocks, text
+from scripts.pages import text
+from tests.docs import handle_examples
+from tests.docs.handle_examples import EXAMPLES, PAGE
 from tests.unit.sandbox.local_runtime import LocalRuntime
-
-PAGE = ROOT / "docs/guides/sandbox.md"
-EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]
 
 
 class ClosedListener:
@@ -52,30 +48,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
 
 
 def test_every_example_runs(runtime: Fleet) -> None:
-    names: dict[str, object] = {}
-    shown = io.StringIO()
-    with redirect_stdout(shown):
-        for number, block in enumerate(EXAMPLES):
-            exec(compile(block.text, block.place, "exec"), names)
-            if number == 0:
-                # Its block has ended it; the examples below go on with one.
-                names["sandbox"] = Sandbox.create(name="builder", runtime=runtime)
-        main = names["main"]
-        assert callable(main)
-        asyncio.run(main())
-    said = shown.getvalue()
-    for expected in ("1 hello\n", "SHOUT\nnow\n", "8000\n", "hello\n0 ", "/project\n", "True True\n"):
-        assert expected in said
-    for expected in (
-        "remember ['today.txt'] True",
-        "path='notes/new.txt'",
-        "xterm-256color",
-        "one\ntwo\n",
-        "asleep\n",
-        "\nkept ",
-        ".localhost:41233 3",
-    ):
-        assert expected in said
+    handle_examples.play(runtime)
 
 
 def test_every_argument_of_a_sandbox_is_explained() -> None:
