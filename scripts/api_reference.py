@@ -98,6 +98,24 @@ gone.
 a new shell, as the session began. The end of the sandbox ends a session, also a sleep or a stop: it is then
 `lost`, each command is refused with `sandbox.died`, and the next `PUT` begins it anew.
 """
+RULES_AND_LOG = """\
+## Rules and log of a sandbox
+
+A grant is a change to the rules of one sandbox for a time. The proxy makes it only within
+[`delegate:`](../rules/delegation.md) of the rule file, and records it with the entrance by which it was asked
+for. A client of the port takes back the grants that were made at the port, and no others.
+
+The calls for lines answer with JSON lines (`application/x-ndjson`), newest first, each as
+[the audit log](audit.md) says. They are lines of this `egress up` alone. If there are more,
+`egress-cursor` is the `cursor` of the next call: no line comes twice, and none is left out because others
+were written meanwhile.
+`egress-behind` says how many bytes of the log could not be searched yet. With `Accept: text/event-stream` the
+call follows the log: a `line` event for each, and `problem` as the last one if it cannot go on. At most 32
+clients of a server follow at a time. After a reconnect, ask with `since` of the last line, and drop the lines
+whose `seq` you have.
+
+At a port, lines have no `place`, `address` and `mac`, and an explanation has no `place` and no `considered`.
+"""
 
 
 def text() -> Iterator[str]:
@@ -124,6 +142,7 @@ def text() -> Iterator[str]:
     yield ""
     yield PROCESSES
     yield SESSIONS
+    yield RULES_AND_LOG
     yield "## Types of problems"
     yield ""
     yield "| type | status |"

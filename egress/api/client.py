@@ -127,7 +127,7 @@ class ApiClient:
             return response.read(_MAX_ANSWER_BYTES), response.headers  # type: ignore[return-value]
 
     @contextmanager
-    def follow[T: msgspec.Struct](
+    def follow[T](
         self,
         event: type[T],
         name: str,
@@ -274,7 +274,7 @@ class _KeptConnection(http.client.HTTPConnection):
                 self.sock.shutdown(socket.SHUT_RDWR)
 
 
-class EventStream[T: msgspec.Struct]:
+class EventStream[T]:
     """Server-sent events as they come, until the connection ends."""
 
     def __init__(

@@ -27,6 +27,7 @@ _MEDIA_TYPES: Final = {
     "tar": "application/x-tar",
     "events": "text/event-stream",
     "bytes": "application/octet-stream",
+    "lines": "application/x-ndjson",
     "json": "application/json",
 }
 _PART_SCHEMAS: Final[Mapping[str, Json]] = {"port": {"type": "integer", "minimum": 1, "maximum": 65535}}

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
-Content = Literal["json", "tar", "events", "websocket", "bytes", "none"]
+Content = Literal["json", "tar", "events", "websocket", "bytes", "lines", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

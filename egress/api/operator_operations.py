@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from egress.api import policy_schema
+from egress.api import log_schema, policy_schema
 from egress.api.operation import Operation
 
 _POLICY: Final = "/v1/sandboxes/{name}/policy"
@@ -40,5 +40,33 @@ OPERATOR_OPERATIONS: Final = (
         summary="Decide on a request of a sandbox as the proxy would, and send nothing.",
         body=policy_schema.RequestSettings,
         answer=policy_schema.ExplanationView,
+    ),
+    Operation(
+        name="query_audit",
+        method="GET",
+        path="/v1/sandboxes/{name}/audit",
+        summary="Return lines of the log about a sandbox of this run, newest first; as events, follow them.",
+        query=log_schema.AuditQuery,
+        returns="lines",
+        can_follow=True,
+    ),
+    Operation(
+        name="query_log",
+        method="GET",
+        path="/v1/log",
+        summary="Return lines of the log of this run, newest first; as events, follow them.",
+        query=log_schema.LogQuery,
+        returns="lines",
+        can_follow=True,
+        owner_only=True,
+    ),
+    Operation(
+        name="suggest_rule",
+        method="GET",
+        path="/v1/log/suggestion",
+        summary="Return the smallest change of the rules that would allow a denied request.",
+        query=log_schema.SuggestionQuery,
+        answer=log_schema.SuggestionView,
+        owner_only=True,
     ),
 )

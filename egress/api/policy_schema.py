@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from egress.api.schema import ApiRequest, ApiView, Text
 
@@ -90,7 +90,7 @@ class RequestSettings(ApiRequest, frozen=True):
 
     url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
     method: Annotated[str, Meta(min_length=1, max_length=64)] = "GET"
-    headers: Annotated[dict[str, Text], Meta(max_length=MAX_EXPLAINED_HEADERS)] = {}
+    headers: Annotated[dict[str, Text], Meta(max_length=MAX_EXPLAINED_HEADERS)] = field(default_factory=dict)
     websocket: bool = False
     """Whether the request opens a WebSocket."""
 

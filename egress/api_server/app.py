@@ -37,6 +37,7 @@ from egress.api_server.exec_call import serve_exec
 from egress.api_server.exec_stream import serve_exec_stream
 from egress.api_server.files import FILE_CALLS, get_file, head_file, put_file
 from egress.api_server.git_calls import clone
+from egress.api_server.log_calls import LOG_STREAMS
 from egress.api_server.policy_calls import POLICY_CALLS
 from egress.api_server.port_stream import serve_port_stream
 from egress.api_server.processes import PROCESS_CALLS, PROCESS_STREAMS
@@ -59,6 +60,7 @@ BLOCKING_CALLS: dict[str, BlockingHandler] = {
 }
 STREAM_CALLS: dict[str, StreamHandler] = {
     **PROCESS_STREAMS,
+    **LOG_STREAMS,
     "exec": serve_exec,
     "exec_in_session": exec_in_session,
     "put_archive": put_archive,

@@ -55,6 +55,14 @@ def size(directory: Path, number: int) -> int:
         return 0
 
 
+def changed(directory: Path, number: int) -> int:
+    """Return when a file was last written, in UTC microseconds; 0 if missing. Raises `OSError`."""
+    try:
+        return (directory / name(number)).stat().st_mtime_ns // 1000
+    except FileNotFoundError:
+        return 0
+
+
 def open_to_append(directory: Path, number: int) -> int:
     """Open or create a log file. Raises `OSError`."""
     return _opened(directory / name(number), os.O_WRONLY | os.O_APPEND | os.O_CREAT)

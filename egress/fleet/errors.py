@@ -119,3 +119,9 @@ class GrantNotFoundError(SandboxError):
     """The sandbox has no grant of this id."""
 
     code = "grant.not_found"
+
+
+class RequestNotLoggedError(SandboxError):
+    """The log of this run has no request of this id."""
+
+    code = "log.not_found"

@@ -9,14 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal, Protocol, override
+from typing import TYPE_CHECKING, Final, Literal, Protocol, override
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
-from egress.fleet.policies import FleetPolicies
 from egress.fleet.session_tracking import SessionTracker
 from egress.fleet.tracking import ProcessTracker
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Info, Spec
+
+if TYPE_CHECKING:
+    from egress.fleet.policies import FleetPolicies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

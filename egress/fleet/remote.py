@@ -21,6 +21,7 @@ from egress.fleet import api_values
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot, SnapshotKind
+from egress.fleet.remote_audit_log import RemoteAuditLog
 from egress.fleet.remote_policies import RemotePolicies
 from egress.fleet.remote_process import RemoteProcess, gone_error
 from egress.fleet.remote_sessions import RemoteSessions
@@ -54,6 +55,7 @@ class RemoteRuntime:
         self.tracked = RemoteTracker(self._client, self._translated)
         self.policies = RemotePolicies(self._client, self._translated)
         self.sessions = RemoteSessions(self._client, self._translated)
+        self.audit_log = RemoteAuditLog(self._client, self._translated)
         self.about: FleetInfo = api_values.fleet_info(view)
 
     def __repr__(self) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
-from typing import Self
+from typing import override
 
 from egress.api.client import ApiClient, EventStream
 from egress.api.process_schema import (
@@ -22,7 +21,7 @@ from egress.api.process_schema import (
 from egress.fleet.api_values import process_status
 from egress.fleet.errors import FleetProtocolError
 from egress.fleet.http_probe import HttpProbe
-from egress.fleet.remote_process import gone_error
+from egress.fleet.remote_events import RemoteEventReader
 from egress.fleet.tracking import DEFAULT_KEPT_BYTES, OutputName, OutputPiece, ProcessStatus
 from egress.runtime.errors import SpecError
 from egress.runtime.spec import Command
@@ -137,39 +136,16 @@ class RemoteTrackedProcess:
             self._client.tell("delete_process", self._parts)
 
 
-class RemoteFollower:
+class RemoteFollower(RemoteEventReader[OutputPiece]):
     """`OutputFollower` of another process."""
 
     def __init__(self, source: EventStream[OutputEventView], stack: ExitStack) -> None:
-        self._source = source
-        self._stack = stack
-        self._is_over = False
-        self._reading = threading.Lock()
+        super().__init__(source, stack)
+        self._events = source
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> OutputPiece:
-        with self._reading:
-            piece = None if self._is_over else self._next_piece()
-            if piece is not None:
-                return piece
-            self._stack.close()
-        if not self._is_over:
-            # A lost connection must not look like the end of the output.
-            raise gone_error()
-        raise StopIteration
-
-    def close(self) -> None:
-        self._is_over = True
-        self._source.end()
-        # A thread that reads closes the answer itself: it must not lose it in the middle of a line.
-        if self._reading.acquire(blocking=False):
-            self._stack.close()
-            self._reading.release()
-
-    def _next_piece(self) -> OutputPiece | None:
-        for each in self._source:
+    @override
+    def _next_item(self) -> OutputPiece | None:
+        for each in self._events:
             # A gap shows in the offset of the piece after it.
             if each.base64 is not None:
                 return OutputPiece(each.offset, _bytes(each.base64), each.offset)

@@ -67,7 +67,7 @@ class _Place:
         self._directory = directory
         self._filters = filters
         self._number = number
-        self._at = _start(directory, number)
+        self._at = _start(directory, number, filters.since)
 
     def new(self) -> Iterator[LogEntry]:
         """Yield the matching lines since the last call."""
@@ -75,7 +75,7 @@ class _Place:
             # List the files before reading: if a later file exists by now, the current file is complete.
             later = [number for number in files.numbers(self._directory) if number > self._number]
             if files.size(self._directory, self._number) < self._at:
-                self._at = _start(self._directory, self._number)
+                self._at = _start(self._directory, self._number, self._filters.since)
             for entry, end in _lines(self._directory, self._number, self._at):
                 self._at = end
                 if entry is not None and self._filters.admits(entry):
@@ -85,9 +85,11 @@ class _Place:
             self._number, self._at = later[0], 0
 
 
-def _start(directory: Path, number: int) -> int:
-    """Return the offset of a line near the end of a file."""
+def _start(directory: Path, number: int, since: int | None) -> int:
+    """Return the offset of a line near the end of a file; the end of a file that is older than `since`."""
     size = files.size(directory, number)
+    if since is not None and files.changed(directory, number) < since:
+        return size
     if size <= MAX_LOOKBACK_BYTES:
         return 0
     with (directory / files.name(number)).open("rb") as file:

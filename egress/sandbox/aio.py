@@ -25,6 +25,7 @@ from egress.sandbox.async_bridge import (
     iterated,
     wrapped,
 )
+from egress.sandbox.audit import SandboxAudit
 from egress.sandbox.files import Files
 from egress.sandbox.found_process import FoundProcess
 from egress.sandbox.git import Git
@@ -174,6 +175,13 @@ class AsyncSandboxPolicy(AsyncTwin[SandboxPolicy]):
     explain = awaited(SandboxPolicy.explain)
 
 
+class AsyncSandboxAudit(AsyncTwin[SandboxAudit]):
+    """The lines of the log about one sandbox; see `SandboxAudit`."""
+
+    query = awaited(SandboxAudit.query)
+    follow = iterated(SandboxAudit.follow)
+
+
 class AsyncPty(AsyncTwin[Pty]):
     """A program in a terminal; see `Pty`."""
 
@@ -213,6 +221,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
         self.files = AsyncFiles(sync.files)
         self.git = AsyncGit(sync.git)
         self.policy = AsyncSandboxPolicy(sync.policy)
+        self.audit = AsyncSandboxAudit(sync.audit)
 
     @property
     def name(self) -> str:

@@ -6,10 +6,9 @@ A feature that a runtime lacks raises an error with the cure; it is never skippe
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
-from egress.fleet.policies import FleetPolicies
 from egress.fleet.protocol import FleetInfo, Preview, Snapshot, SnapshotKind
 from egress.fleet.session_tracking import SessionTracker
 from egress.fleet.tracking import ProcessTracker
@@ -17,6 +16,9 @@ from egress.runtime.docker.engine_socket import ENGINE_SOCKET
 from egress.runtime.errors import SpecError, UnsupportedError
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Info, Spec
+
+if TYPE_CHECKING:
+    from egress.fleet.policies import FleetPolicies
 
 HOST_IMAGE: Final = "host"
 """The image of a namespace sandbox: this machine's own programs."""

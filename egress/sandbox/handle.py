@@ -17,6 +17,7 @@ from egress.fleet.protocol import Preview, Snapshot, SnapshotKind
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import NO_VALUES, ExecResult, Info, Spec, State, Values, check_name
 from egress.sandbox import capabilities, options, unpacking
+from egress.sandbox.audit import SandboxAudit
 from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.default_fleet import find_runtime
 from egress.sandbox.errors import checked
@@ -49,6 +50,7 @@ class Sandbox(LastingParts):
         self.files = Files(self._place)
         self.git = Git(self._place)
         self.policy = SandboxPolicy(self._place)
+        self.audit = SandboxAudit(self._place)
 
     def __repr__(self) -> str:
         return f"<Sandbox {self.name!r}>"

@@ -7,19 +7,15 @@ change to that. It ends each grant with its time, and with its sandbox.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from egress.api.policy_schema import (
-    ExplanationView,
-    GrantSettings,
-    GrantView,
-    PolicyView,
-    RequestSettings,
-)
-from egress.fleet.policies import FleetPolicies, read_change
 from egress.runtime.spec import NO_VALUES
 from egress.sandbox import capabilities
 from egress.sandbox.command_runner import CommandRunner
+
+if TYPE_CHECKING:
+    from egress.api.policy_schema import ExplanationView, GrantView, PolicyView
+    from egress.fleet.policies import FleetPolicies
 
 DEFAULT_GRANT_SECONDS: Final = 600
 
@@ -53,20 +49,23 @@ class SandboxPolicy:
 
         >>> sandbox.policy.allow("GET,HEAD https://files.example.com/public/**")  # doctest: +SKIP
         """
-        return self._policies().grant(self._place.name, read_change("allow", request, ttl))
+        return self._grant("allow", request, ttl)
 
     def deny(self, request: str, *, ttl: int = DEFAULT_GRANT_SECONDS) -> GrantView:
         """Deny requests for a time; see `allow`. Open connections that are denied end.
 
         >>> sandbox.policy.deny("https://api.example.com", ttl=3600)  # doctest: +SKIP
         """
-        return self._policies().grant(self._place.name, read_change("deny", request, ttl))
+        return self._grant("deny", request, ttl)
 
     def choose_profile(self, profile: str, *, ttl: int = DEFAULT_GRANT_SECONDS) -> GrantView:
         """Give it another profile for a time; see `allow`.
 
         >>> sandbox.policy.choose_profile("coding", ttl=1800)  # doctest: +SKIP
         """
+        # Imported here, as below: few programs change the rules, and each would load the values of the API.
+        from egress.api.policy_schema import GrantSettings  # noqa: PLC0415
+
         settings = GrantSettings(kind="profile", ttl=ttl, profile=profile)
         return self._policies().grant(self._place.name, settings)
 
@@ -85,8 +84,15 @@ class SandboxPolicy:
         >>> sandbox.policy.explain("GET", "https://api.example.com/v1/user").outcome  # doctest: +SKIP
         'allow read, inject tracker'
         """
+        from egress.api.policy_schema import RequestSettings  # noqa: PLC0415
+
         settings = RequestSettings(method=method, url=url, headers=dict(headers), websocket=websocket)
         return self._policies().explain(self._place.name, settings)
+
+    def _grant(self, kind: Literal["allow", "deny"], request: str, ttl: int) -> GrantView:
+        from egress.fleet.policies import read_change  # noqa: PLC0415
+
+        return self._policies().grant(self._place.name, read_change(kind, request, ttl))
 
     def _policies(self) -> FleetPolicies:
         return capabilities.require_fleet(self._place.runtime, "change the rules of a sandbox").policies

@@ -4,10 +4,10 @@ Sandboxes and upstreams chose the values that the page shows, so every value is 
 trusted. The package uses `egress.review` only and must not reach the proxy or a sandbox.
 """
 
+from egress.review.index_pool import IndexPool
 from egress.ui.app import make
 from egress.ui.chain_watch import ChainWatch
 from egress.ui.guard import RequestGuard
-from egress.ui.index_pool import IndexPool
 from egress.ui.session import LoginSession
 
 __all__ = ["ChainWatch", "IndexPool", "LoginSession", "RequestGuard", "make"]

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from egress.errors import EgressError, UsageError
+from egress.review.index_pool import BusyError, IndexPool, TooSlowError
 from egress.ui.chain_watch import ChainWatch
-from egress.ui.index_pool import BusyError, IndexPool, TooSlowError
 from egress.ui.page_context import STATIC_FILES, STATIC_TYPES, NotFoundError, Page, PageContext, environment
 from egress.ui.pages import PAGES
 

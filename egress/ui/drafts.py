@@ -25,8 +25,8 @@ from egress.review.drafting import (
     replay,
     suggest,
 )
+from egress.review.index_pool import TooSlowError
 from egress.rules.decide.policy import Policy
-from egress.ui.index_pool import TooSlowError
 from egress.ui.rulebook import RuleBook
 
 DRAFT_TIMEOUT = 20.0

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from egress.errors import EgressError
+from egress.review.index_pool import IndexPool
 from egress.ui import formatting
 from egress.ui.chain_watch import ChainWatch
-from egress.ui.index_pool import IndexPool
 from egress.ui.page_query import address
 
 UI_FOLDER: Final = Path(__file__).parent

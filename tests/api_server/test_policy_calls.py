@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 
 import pytest
 
@@ -12,6 +14,7 @@ from egress import AsyncSandbox, Sandbox, SandboxNotFoundError, SpecError
 from egress.api_server.policy_calls import AT_PORT, AT_SOCKET
 from egress.cli.stand_in_api import NAME
 from egress.fleet.errors import GrantBeyondError, GrantNotFoundError, GrantRefusedError
+from scripts.pages import ROOT, blocks
 from tests.api_server.operator_lab import SECRET, ApiEntrance, OperatorLab, operator_lab
 from tests.runtime.namespace.conftest import namespaces, refusal
 
@@ -246,3 +249,11 @@ def test_the_awaited_handle_does_the_same(lab: OperatorLab) -> None:
             return found.rule or ""
 
     assert asyncio.run(change()).startswith("grant#g-")
+
+
+def test_the_example_of_the_guide_runs(lab: OperatorLab) -> None:
+    (block,) = [block for block in blocks(ROOT / "docs/guides/sandbox.md") if block.words == ("proxy",)]
+    shown = io.StringIO()
+    with lab.remote() as remote, redirect_stdout(shown):
+        exec(compile(block.text, block.place, "exec"), {"sandbox": Sandbox.connect("other", runtime=remote)})
+    assert shown.getvalue() == "ask for less, or have the operator widen `delegate:`\nhost.unknown\n[]\n"

@@ -32,11 +32,13 @@ COMPARISON = ROOT / "docs/compare-api.md"
 SHOWN = [block for block in blocks(PAGE) if block.words == ("up",)]
 PORT = "8700"
 PYTHON = f"python3() {{ '{sys.executable}' -P \"$@\"; }}\n"
-ATTRIBUTES = {"git"}
+ATTRIBUTES = {"git", "policy", "audit"}
 VARYING = {
     r'"id":"[0-9a-f]{16}"': '"id":"9f2c4e1ab07d5538"',
     r'"(duration|idle)":[\d.e-]+': r'"\1":0.1',
     r'"left":[\d.]+': '"left":3599.9',
+    r'"id":"g-[0-9a-f]{8}"': '"id":"g-5f2b8c0d"',
+    r'"expires":\d+': '"expires":1772357400',
     r'"(created|modified|started)":"[^"]+"': r'"\1":"2026-03-01T09:30:00Z"',
 }
 

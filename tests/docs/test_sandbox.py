@@ -17,7 +17,7 @@ from egress.sandbox.default_fleet import DEFAULT_FLEET
 from egress.sandbox.handle import Sandbox
 from scripts.pages import text
 from tests.docs import handle_examples
-from tests.docs.handle_examples import EXAMPLES, PAGE
+from tests.docs.handle_examples import PAGE, PYTHON
 from tests.unit.sandbox.local_runtime import LocalRuntime
 
 
@@ -64,7 +64,7 @@ def test_every_argument_of_a_sandbox_is_explained() -> None:
 
 
 def test_every_name_that_is_imported_is_offered() -> None:
-    for block in EXAMPLES:
+    for block in PYTHON:
         for node in ast.walk(ast.parse(block.text)):
             if isinstance(node, ast.ImportFrom):
                 assert {alias.name for alias in node.names} <= set(homes("egress"))

@@ -449,6 +449,25 @@ export interface StartedMessage {
   type: "started";
 }
 
+/** A change of a rule file. */
+export interface SuggestedStepView {
+  where: string;
+  yaml: readonly string[];
+}
+
+/** The smallest change of the rules that would allow a denied request, or the reason why there is none. */
+export interface SuggestionView {
+  request: string;
+  code: string;
+  refusal: string;
+  steps: readonly SuggestedStepView[];
+  risks: readonly string[];
+  outcome: string;
+  preset: string;
+  preset_step: SuggestedStepView | null;
+  is_current: boolean;
+}
+
 /** One binary message of input was passed on. A client that waits for it can always be heard. */
 export interface TakenMessage {
   type: "taken";
@@ -582,6 +601,12 @@ export interface Operations {
   undo_grant: { parts: { name: string; grant: string; }; answer: GrantView; };
   /** Decide on a request of a sandbox as the proxy would, and send nothing. */
   explain_request: { parts: { name: string; }; body: RequestSettings; answer: ExplanationView; };
+  /** Return lines of the log about a sandbox of this run, newest first; as events, follow them. */
+  query_audit: { parts: { name: string; }; query?: { verdict?: "" | "allow" | "cut" | "deny" | undefined; host?: string | undefined; method?: string | undefined; status?: string | undefined; code?: string | undefined; rule?: string | undefined; secret?: string | undefined; event?: string | undefined; grep?: string | undefined; since?: string | undefined; until?: string | undefined; limit?: number | undefined; cursor?: string | undefined; last?: number | undefined; }; };
+  /** Return lines of the log of this run, newest first; as events, follow them. */
+  query_log: { query?: { verdict?: "" | "allow" | "cut" | "deny" | undefined; host?: string | undefined; method?: string | undefined; status?: string | undefined; code?: string | undefined; rule?: string | undefined; secret?: string | undefined; event?: string | undefined; grep?: string | undefined; since?: string | undefined; until?: string | undefined; limit?: number | undefined; cursor?: string | undefined; last?: number | undefined; sandbox?: string | undefined; }; };
+  /** Return the smallest change of the rules that would allow a denied request. */
+  suggest_rule: { query: { request: string; }; answer: SuggestionView; };
 }
 
 /** The method and the path of each call. */
@@ -642,6 +667,9 @@ export const OPERATIONS: { readonly [Name in keyof Operations]: readonly [string
   grant: ["POST", "/v1/sandboxes/{name}/policy/grants"],
   undo_grant: ["DELETE", "/v1/sandboxes/{name}/policy/grants/{grant}"],
   explain_request: ["POST", "/v1/sandboxes/{name}/policy/explain"],
+  query_audit: ["GET", "/v1/sandboxes/{name}/audit"],
+  query_log: ["GET", "/v1/log"],
+  suggest_rule: ["GET", "/v1/log/suggestion"],
 };
 
 /** The types of problems. A later server may have more. */
@@ -666,6 +694,9 @@ export type ProblemType =
   | "grant.not_found"
   | "grant.refused"
   | "image.missing"
+  | "log.busy"
+  | "log.not_found"
+  | "log.slow"
   | "mount.refused"
   | "path.denied"
   | "path.exists"

@@ -9,9 +9,9 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from egress.errors import ContentError, UsageError
+from egress.review.index_pool import BusyError, TooSlowError
 from egress.ui import ChainWatch, IndexPool, make
 from egress.ui.app import status_of
-from egress.ui.index_pool import BusyError, TooSlowError
 from egress.ui.page_context import STATIC_TYPES, NotFoundError
 from tests.unit.ui.page_app import NOW, app, ask, line, write
 

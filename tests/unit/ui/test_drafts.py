@@ -10,6 +10,7 @@ import pytest
 
 from egress.errors import UsageError
 from egress.review import Index, parse
+from egress.review.index_pool import TooSlowError
 from egress.ui import drafts
 from egress.ui.drafts import (
     TrafficSelection,
@@ -19,7 +20,6 @@ from egress.ui.drafts import (
     timeout_check,
     until_timeout,
 )
-from egress.ui.index_pool import TooSlowError
 from egress.ui.rulebook import RuleBook, read
 from tests.unit.ui.page_app import NOW, denied, line, rules, write
 

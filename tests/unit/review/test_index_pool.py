@@ -11,8 +11,8 @@ import pytest
 
 from egress.errors import UnreadableError
 from egress.review import Filters
-from egress.ui import index_pool as desks
-from egress.ui.index_pool import BusyError, IndexPool, TooSlowError
+from egress.review import index_pool as desks
+from egress.review.index_pool import BusyError, IndexPool, TooSlowError
 from tests.unit.ui.page_app import denied, line, write
 
 

@@ -26,14 +26,14 @@ MAX_INDEX_AGE = 1.0
 class TooSlowError(EgressError):
     """A query exceeded its timeout."""
 
-    code = "ui.slow"
+    code = "log.slow"
     exit_status = 3
 
 
 class BusyError(EgressError):
     """The queue is full."""
 
-    code = "ui.busy"
+    code = "log.busy"
     exit_status = 3
 
 
