@@ -8,12 +8,14 @@ import click
 
 from egress.cli import folder_options, render
 from egress.cli.control_client import ask_proxy
+from egress.cli.proxy_choice import folder_of_one
 from egress.errors import ContentError, UnreadableError
 
 
 @click.command()
+@click.option("--run", metavar="ID", help="The proxy of this run. [the one that is running]")
 @folder_options.of_running
-def metrics(runtime_dir: Path | None) -> int:
+def metrics(run: str | None, runtime_dir: Path | None) -> int:
     """Print the metrics of a running proxy in the text format of Prometheus.
 
     Labels come from the rules, never from hosts that sandboxes asked for.
@@ -22,7 +24,7 @@ def metrics(runtime_dir: Path | None) -> int:
     Examples:
       egress metrics
     """
-    code, answer = ask_proxy("GET", "/metrics", {"as": "json"}, runtime_dir)
+    code, answer = ask_proxy("GET", "/metrics", {"as": "json"}, folder_of_one(runtime_dir, run))
     if code == 404:
         raise UnreadableError("the proxy is still starting", "try again in a moment")
     if code != 200:

@@ -1,4 +1,4 @@
-"""The choice of a running proxy: all of this user, that of one run, or the one that has a sandbox."""
+"""The choice of a running proxy: all of this user, one of them, or the one that has a sandbox."""
 
 from __future__ import annotations
 
@@ -39,6 +39,28 @@ def chosen_folders(runtime_dir: Path | None, run: str | None) -> list[Path]:
     if not folders:
         raise UsageError(f"no run {run[:60]} is running", "`egress ps` lists runs with sandboxes")
     return folders
+
+
+def folder_of_one(runtime_dir: Path | None, run: str | None) -> Path | None:
+    """Return the folder of the sockets of one proxy: the only one, or that of `egress serve`, or of a run.
+
+    None is the usual folder, where nothing may run. Raises `UsageError` where it is not clear which is meant.
+    """
+    above = _folder_above(runtime_dir)
+    folders = proxy_folders(above) if run is None else chosen_folders(runtime_dir, run)
+    if len(folders) < 2:
+        return folders[0] if folders else runtime_dir
+    # Folders of runs that have ended are there, too: only an answer tells.
+    running = running_proxies(above)
+    found = [proxy.folder for proxy in running if proxy.folder in folders]
+    if len(found) == 1 or above in found:
+        return found[0]
+    if not found:
+        return runtime_dir
+    runs = sorted(proxy.run for proxy in running)
+    raise UsageError(
+        f"{len(found)} proxies are running", f"name one with --run: {', '.join(runs[:MAX_NAMES])}"
+    )
 
 
 def proxy_of(sandbox: str, runtime_dir: Path | None, run: str | None) -> SandboxProxy:

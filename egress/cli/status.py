@@ -9,16 +9,19 @@ import click
 
 from egress.cli import folder_options, render
 from egress.cli.control_client import ask_proxy
+from egress.cli.proxy_choice import folder_of_one
 from egress.cli.render import BAD, DIM, GOOD, Cell, count
 from egress.errors import ContentError, UnreadableError
+from egress.fleet.embedded_proxy import SANDBOX_NAME
 
 type Answer = Mapping[str, object]
 
 
 @click.command()
+@click.option("--run", metavar="ID", help="The proxy of this run. [the one that is running]")
 @folder_options.of_running
 @click.option("--json", "as_json", is_flag=True, help="Print the full status as JSON.")
-def status(runtime_dir: Path | None, as_json: bool) -> int:
+def status(run: str | None, runtime_dir: Path | None, as_json: bool) -> int:
     """Show the status of a running proxy.
 
     Shows its rules, sandboxes, numbers of requests, and revocations. The exit status is 1 if the proxy cannot
@@ -29,7 +32,7 @@ def status(runtime_dir: Path | None, as_json: bool) -> int:
       egress status
       egress status --json
     """
-    code, answer = ask_proxy("GET", "/status", None, runtime_dir)
+    code, answer = ask_proxy("GET", "/status", None, folder_of_one(runtime_dir, run))
     # The control socket opens before the rest of the proxy, and answers 404 until the start is over.
     if code == 404:
         raise UnreadableError("the proxy is still starting", "try again in a moment")
@@ -69,7 +72,9 @@ def _rules(rules: Answer) -> Iterator[list[Cell]]:
 
 def _rows(answer: Answer) -> Iterator[list[Cell]]:
     for box in map(_map, _list(answer.get("sandboxes"))):
-        yield from _sandbox(box)
+        # A proxy of `egress up` or of a run has a sandbox that nothing is in.
+        if box.get("name") != SANDBOX_NAME:
+            yield from _sandbox(box)
     # Totals of the whole proxy follow the sandboxes.
     yield [("connections", DIM), str(answer.get("connections"))]
     requests = _map(answer.get("requests"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from egress.cli import proxy_choice
-from egress.cli.proxy_choice import chosen_folders, error_of, proxy_of
+from egress.cli.proxy_choice import chosen_folders, error_of, folder_of_one, proxy_of
 from egress.control_client import NoProxyError
 from egress.errors import ContentError, EgressError, UsageError
 from egress.fleet.running_proxies import RunProxy
@@ -84,3 +84,34 @@ def test_a_run_that_does_not_run_is_an_error(tmp_path: Path) -> None:
 def test_a_wrong_question_is_told_from_a_refusal() -> None:
     assert isinstance(error_of(JsonAnswer(400, {})), UsageError)
     assert isinstance(error_of(JsonAnswer(409, {})), ContentError)
+
+
+def one_of(
+    monkeypatch: pytest.MonkeyPatch, *names: str, run: str | None = None, running: list[RunProxy] = RUNNING
+) -> str:
+    """The folder that is chosen among these, beside the proxies that answer."""
+    monkeypatch.setattr(proxy_choice, "proxy_folders", lambda above: [Path(name) for name in names])
+    monkeypatch.setattr(proxy_choice, "running_proxies", lambda above: running)
+    return str(folder_of_one(Path("usual"), run))
+
+
+def test_the_only_proxy_is_chosen_and_without_any_the_usual_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert one_of(monkeypatch, "one") == "one"
+    assert one_of(monkeypatch) == "usual"
+    assert one_of(monkeypatch, "gone", "lost", running=[]) == "usual"
+
+
+def test_folders_of_runs_that_ended_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert one_of(monkeypatch, "gone", "one", running=RUNNING[:1]) == "one"
+
+
+def test_the_proxy_of_serve_comes_first_and_a_named_run_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    serve = RunProxy(Path("usual"), "r-0", 3, "", {})
+    assert one_of(monkeypatch, "usual", "one", "two", running=[serve, *RUNNING]) == "usual"
+    assert one_of(monkeypatch, "usual", "one", "two", run="r-2", running=[serve, *RUNNING]) == "two"
+
+
+def test_of_several_none_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="2 proxies are running") as caught:
+        one_of(monkeypatch, "one", "two")
+    assert caught.value.hint == "name one with --run: r-1, r-2"
