@@ -62,12 +62,15 @@ def _operation(operation: Operation) -> Json:
     }
     if operation.body is not None:
         made["requestBody"] = {
-            "required": True,
+            # Nothing stands for an object without fields.
+            "required": any(field.required for field in msgspec.structs.fields(operation.body)),
             "content": {"application/json": {"schema": _ref(operation.body)}},
         }
     elif operation.sends != "json":
         media = _MEDIA_TYPES[operation.sends]
-        made["requestBody"] = {"required": True, "content": {media: {"schema": {}}}}
+        # No bytes are content as well, and no archive.
+        is_needed = operation.sends != "bytes"
+        made["requestBody"] = {"required": is_needed, "content": {media: {"schema": {}}}}
     return made
 
 

@@ -155,7 +155,10 @@ class FleetView(ApiView, frozen=True):
     """The server: what kind of sandboxes it has, and where its record lies."""
 
     version: str
+    """The version of Egress."""
     kind: str
+    api: str = API_VERSION
+    """The version of the API, as its paths have it."""
     why: str = ""
     cautions: tuple[str, ...] = ()
     audit: str | None = None

@@ -19,13 +19,13 @@ from egress.api_server.access import ApiAccessGuard, host_name, token_digest
 from egress.api_server.app import make_app
 from egress.api_server.call import ApiContext
 from egress.api_server.server import ServingThread, server_config
+from egress.api_server.strict_connection import StrictConnection
 from egress.errors import ContentError, UnreadableError, UsageError, reason_of
 from egress.fleet.fleet import Fleet
 from egress.private_file import read_or_create_private, read_private
 from egress.proxy.ingress.listener import listen
 from egress.proxy.setting_values import ListenAddress
 from egress.server_certificate import server_context
-from egress.timed_connection import TimedConnection
 from egress.wrong_tokens import WrongTokenBucket
 
 TOKEN_BYTES: Final = 32
@@ -103,7 +103,7 @@ class ApiPort:
             names.add("localhost")
         context = ApiContext(fleet, _refuse_shutdown, is_owner_only=False)
         guard = ApiAccessGuard(make_app(context), self._digest, names, WrongTokenBucket(monotonic))
-        config = server_config(guard, TimedConnection)
+        config = server_config(guard, StrictConnection)
         config.limit_concurrency = _MAX_CONNECTIONS
         config.timeout_keep_alive = _REQUEST_SECONDS
         self._serving = ServingThread(config, self._listener, self._tls)

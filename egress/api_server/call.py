@@ -217,6 +217,7 @@ STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "path.exists": HTTPStatus.CONFLICT,
     "port.closed": HTTPStatus.CONFLICT,
     "preview.failed": HTTPStatus.CONFLICT,
+    "gateway.refused": HTTPStatus.CONFLICT,
     "process.ended": HTTPStatus.CONFLICT,
     "sandbox.died": HTTPStatus.GONE,
     "unsupported": HTTPStatus.NOT_IMPLEMENTED,
@@ -226,7 +227,6 @@ STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "fleet.unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
     "engine.unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
     "gateway.unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
-    "gateway.refused": HTTPStatus.SERVICE_UNAVAILABLE,
     "proxy.failed": HTTPStatus.SERVICE_UNAVAILABLE,
     "unreadable": HTTPStatus.SERVICE_UNAVAILABLE,
 }

@@ -13,6 +13,7 @@ from egress import __version__
 from egress import errors as ours
 from egress.api.process_schema import ProcessView
 from egress.api.schema import (
+    API_VERSION,
     FleetView,
     LimitSettings,
     MountSettings,
@@ -189,6 +190,7 @@ def fleet_view(about: FleetInfo) -> FleetView:
     """Return the description of a fleet for a client."""
     return FleetView(
         version=__version__,
+        api=API_VERSION,
         kind=about.kind,
         why=about.why,
         cautions=about.cautions,

@@ -59,6 +59,14 @@ def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
         assert client.call(FleetView, "about").kind == "fake"
 
 
+def test_a_newer_server_may_answer_with_more_and_an_older_one_with_less() -> None:
+    body = b'{"version": "9", "api": "v1", "kind": "fake", "region": {"of": ["x"]}, "why": "a test"}'
+    less = b'{"version": "0", "kind": "fake"}'
+    with answering(OK % (200, len(body), b"", body), OK % (200, len(less), b"", less)) as client:
+        assert client.call(FleetView, "about").why == "a test"
+        assert client.call(FleetView, "about").why == ""
+
+
 @pytest.mark.parametrize("body", [b"{}", b"[1]", b"\xff", b'{"version": 1, "kind": "x"}', b"{" * 10_000])
 def test_an_answer_of_another_form_is_a_problem(body: bytes) -> None:
     with answering(OK % (200, len(body), b"", body)) as client, pytest.raises(ApiProblemError) as found:

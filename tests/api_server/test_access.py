@@ -92,12 +92,15 @@ def test_two_authorizations_are_refused_though_both_are_right(port: PortLab) -> 
     assert answer.startswith(b"HTTP/1.1 401 ")
 
 
-@pytest.mark.parametrize(
-    "host", ["example.com", "127.0.0.2", "localhost.example.com", "a@127.0.0.1", "[::1]"]
-)
+@pytest.mark.parametrize("host", ["example.com", "127.0.0.2", "localhost.example.com", "[::1]"])
 def test_a_request_for_another_host_is_refused(port: PortLab, host: str) -> None:
     status, problem = port.ask("GET", "/v1/about", Host=host, Authorization=RIGHT)
     assert (status, problem["type"]) == (403, "api.forbidden")
+
+
+def test_a_host_with_a_user_in_front_is_no_host(port: PortLab) -> None:
+    status, problem = port.ask("GET", "/v1/about", Host="a@127.0.0.1", Authorization=RIGHT)
+    assert (status, problem["type"]) == (400, "request.invalid")
 
 
 def test_the_names_of_this_server_are_known(port: PortLab) -> None:

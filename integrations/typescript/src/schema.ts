@@ -113,6 +113,7 @@ export interface FileView {
 export interface FleetView {
   version: string;
   kind: string;
+  api: string;
   why: string;
   cautions: readonly string[];
   audit: string | null;
