@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import isinf
 from typing import Final
 
 from egress.rules.language.document import (
@@ -35,10 +36,10 @@ _OCTAL = re.compile(r"[-+]?0[0-7]+")
 _PLAIN_NUMBER = re.compile(
     r"[-+]?(?:(?:0|[1-9][0-9]{0,17})|(?:[0-9]+\.[0-9]*|\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?[eE][-+]?[0-9]+))"
 )
-_OTHER_NUMBER = re.compile(
+# Any number of the parser of kubectl, once its underscores are taken out.
+_ANY_NUMBER = re.compile(
     r"""[-+]?(?:
-      0[xX][0-9a-fA-F_]+ | 0[bB][01_]+ | 0[oO][0-7_]+
-    | [0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9_]+)? | \._*[0-9][0-9_]*(?:[eE][-+]?[0-9_]+)?
+      0[xX][0-9a-fA-F]+ | 0[bB][01]+ | 0[oO][0-7]+ | (?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?
     | \.(?:inf|Inf|INF|nan|NaN|NAN)
     )""",
     re.VERBOSE,
@@ -134,7 +135,7 @@ class _ManifestComposer(YamlComposer):
             )
         elif _OCTAL.fullmatch(text):
             return int(text, 8)
-        elif _is_odd_number(text):
+        elif _is_odd_number(text) or _is_endless(text):
             self._finding(
                 spot,
                 f"`{safe_excerpt(text)}` is a number for some readers and text for others",
@@ -156,15 +157,20 @@ def _is_ambiguous_key(key: str) -> bool:
 
 
 def _is_odd_number(text: str) -> bool:
-    return bool(_OTHER_NUMBER.fullmatch(text)) and not _PLAIN_NUMBER.fullmatch(text)
+    return _is_number(text) and not _PLAIN_NUMBER.fullmatch(text)
+
+
+def _is_number(text: str) -> bool:
+    # A word that begins with an underscore is text for everybody.
+    return not text.startswith("_") and bool(_ANY_NUMBER.fullmatch(text.replace("_", "")))
+
+
+def _is_endless(text: str) -> bool:
+    """Report whether a number is too large for a float, which has no spelling of its own for it."""
+    return bool(_PLAIN_NUMBER.fullmatch(text)) and isinf(float(text))
 
 
 def reads_as_text(text: str) -> bool:
     """Report whether every parser reads this text as text when it stands without quotes."""
-    return not (
-        text in BOOLEAN_LIKE_WORDS
-        or text.lower() in {"true", "false", "null", "~", ""}
-        or _PLAIN_NUMBER.fullmatch(text)
-        or _OCTAL.fullmatch(text)
-        or _OTHER_NUMBER.fullmatch(text)
-    )
+    is_word = text in BOOLEAN_LIKE_WORDS or text.lower() in {"true", "false", "null", "~", ""}
+    return not is_word and not _is_number(text)

@@ -9,11 +9,17 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from egress.kubernetes.gate_check import is_gate
 from egress.kubernetes.manifest_check import check_manifests
+from egress.kubernetes.manifest_injection import inject_manifests
+from egress.kubernetes.manifest_node import ManifestNode
 from egress.kubernetes.manifest_set import PodLabels
 from egress.kubernetes.manifest_text import read_manifests
+from egress.kubernetes.pod_injection import InjectionPlan
+from egress.kubernetes.pod_shapes import POD_FIELDS
 from egress.rules.language.document import MissingValue
-from tests.unit.kubernetes.manifest_samples import Json, codes, shipped
+from tests.tiers import examples
+from tests.unit.kubernetes.manifest_samples import Json, codes, shipped, text_of
 
 # Text -----------------------------------------------------------------------------------------
 
@@ -49,7 +55,7 @@ JSON_VALUES = st.recursive(
 
 
 @given(st.lists(FRAGMENTS, max_size=40).map("".join) | st.text(max_size=60))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_no_text_stops_the_check(text: str) -> None:
     found = check_manifests([read_manifests("m.yaml", text)], "", PodLabels())
     # No text of this kind has a sandbox in a fence, so each has a finding.
@@ -57,7 +63,7 @@ def test_no_text_stops_the_check(text: str) -> None:
 
 
 @given(st.dictionaries(st.text(max_size=5), JSON_VALUES, max_size=4))
-@settings(max_examples=200)
+@settings(max_examples=examples(100))
 def test_json_is_read_as_json_or_refused(value: Json) -> None:
     read = read_manifests("m.json", json.dumps(value, ensure_ascii=False))
     if not read.findings:
@@ -89,7 +95,7 @@ def kubectl_reads(word: str) -> object:
 
 
 @given(st.text("0123456789abcdefxoyesnftrul_.+-~EON", min_size=1, max_size=6))
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 def test_a_word_that_is_read_is_read_as_kubectl_does(word: str) -> None:
     read = read_manifests("m.yaml", f"a: {word}\n")
     for document in read.documents:
@@ -178,7 +184,7 @@ def reaches(specs: list[dict[str, Any]], labels: dict[str, str], neighbour: dict
 
 
 @given(st.lists(POLICY_SPECS, max_size=3), st.booleans())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_policies_without_a_finding_lead_to_the_proxy_alone(specs: list[Any], with_shipped: bool) -> None:
     objects = [each for each in shipped() if with_shipped or each["kind"] != "NetworkPolicy"]
     objects += [
@@ -198,3 +204,95 @@ def test_policies_without_a_finding_lead_to_the_proxy_alone(specs: list[Any], wi
         assert found - {"policy.ports", "policy.ingress", "fence.ingress", "policy.types"}
     if with_shipped and not specs:
         assert not found
+
+
+# Injection ------------------------------------------------------------------------------------
+
+WORDS = st.text("abyes01.:/-_ #\n", max_size=6)
+CONTAINER_FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "image": WORDS,
+    "args": st.lists(WORDS, max_size=3),
+    "command": st.sampled_from([["sh", "-c", "egress gate"], ["egress", "gate"]]),
+    "restartPolicy": st.just("Always"),
+    "env": st.lists(st.fixed_dictionaries({"name": st.sampled_from(["A", "HTTPS_PROXY"]), "value": WORDS})),
+    "resources": st.sampled_from([{}, {"limits": {"cpu": 2}}, {"limits": {"cpu": "1m", "memory": "1Gi"}}]),
+    "securityContext": st.fixed_dictionaries(
+        {},
+        optional={
+            "privileged": st.booleans(),
+            "runAsUser": st.sampled_from([0, 1000]),
+            "capabilities": st.sampled_from([{}, {"drop": ["NET_RAW"]}, {"add": ["NET_RAW"]}]),
+        },
+    ),
+    "volumeMounts": st.just([{"name": "own", "mountPath": "/own"}]),
+}
+CONTAINERS = st.lists(
+    st.fixed_dictionaries({"name": st.sampled_from(["a", "b", "c"])}, optional=CONTAINER_FIELDS), max_size=3
+)
+SPECS = st.fixed_dictionaries(
+    {"containers": CONTAINERS},
+    optional={
+        "initContainers": CONTAINERS,
+        "hostNetwork": st.booleans(),
+        "dnsPolicy": st.just("ClusterFirst"),
+        "volumes": st.sampled_from([[], [{"name": "own", "emptyDir": {}}], [{"name": "h", "hostPath": {}}]]),
+        "securityContext": st.sampled_from([{}, {"fsGroup": 1000}, {"runAsNonRoot": False}]),
+        "tolerations": st.lists(st.fixed_dictionaries({"key": WORDS}), max_size=2),
+    },
+)
+KINDS = st.sampled_from([key for key in POD_FIELDS if key != ("", "Pod")])
+OTHERS = st.fixed_dictionaries({"data": st.dictionaries(st.text(max_size=4), WORDS, max_size=3)})
+PLAN = InjectionPlan(
+    "10.96.0.92",
+    ("$(KUBERNETES_SERVICE_HOST):443", "1.1.1.1:443"),
+    variables={"HTTPS_PROXY": "http://10.96.0.92:3128"},
+)
+# The parts of a pod that belong to the proxy: whatever stood there is replaced.
+REPLACED = {"dnsPolicy", "dnsConfig", "automountServiceAccountToken", "enableServiceLinks"}
+
+
+def is_replaced(item: Any) -> bool:  # noqa: ANN401 - a value of a manifest
+    """Whether an item of a list is a variable of the proxy, or a gate, which may prove too little."""
+    is_variable = isinstance(item, dict) and item.get("name") == "HTTPS_PROXY"
+    return is_variable or is_gate(ManifestNode(item, (), []))
+
+
+def is_kept(before: Any, after: Any) -> bool:  # noqa: ANN401 - values of manifests
+    """Whether everything that was there is there, in its order, beside what is new."""
+    if isinstance(before, dict):
+        return isinstance(after, dict) and all(
+            key in after and is_kept(value, after[key])
+            for key, value in before.items()
+            if key not in REPLACED
+        )
+    if isinstance(before, list):
+        wanted = [item for item in before if not is_replaced(item)]
+        rest = iter(after)
+        return all(any(is_kept(item, other) for other in rest) for item in wanted)
+    return bool(before == after)
+
+
+@given(KINDS, SPECS, OTHERS)
+@settings(max_examples=examples(150), deadline=None)
+def test_a_second_injection_changes_nothing_and_the_first_kept_all_else(
+    kind: tuple[str, str], spec: Json, other: Json
+) -> None:
+    value: Json = {"spec": spec}
+    for key in reversed(POD_FIELDS[kind]):
+        value = {key: value}
+    meta = {"metadata": {"name": "a", "namespace": "agents"}}
+    workload = {"apiVersion": f"{kind[0]}/v1" if kind[0] else "v1", "kind": kind[1], **meta, **value}
+    extra = {"apiVersion": "v1", "kind": "ConfigMap", **meta, **other}
+    fence = [each for each in shipped() if each["kind"] != "Pod"]
+    text = read_manifests("m.yaml", text_of([workload, extra, *fence]))
+    if text.findings:
+        return
+    once = inject_manifests(text, PLAN)
+    read = read_manifests("m.yaml", once.text)
+    assert is_kept(workload, read.documents[0].value)
+    assert [each.value for each in read.documents[1:]] == [each.value for each in text.documents[1:]]
+    twice = inject_manifests(read, PLAN)
+    assert (twice.text, twice.completed) == (once.text, ())
+    # The other way round, too: the check of all files finds what the injection has told, and no more.
+    found = {each.code for each in check_manifests([read], "", PodLabels()).findings}
+    assert found == {each.code for each in once.findings}

@@ -5,17 +5,19 @@ from __future__ import annotations
 import click
 
 from egress.cli.kubernetes.check import check
+from egress.cli.kubernetes.inject import inject
 
 
 @click.group()
 def k8s() -> None:
-    """Check Kubernetes manifests of sandboxes.
+    """Check Kubernetes manifests of sandboxes, and complete them.
 
     \b
     Examples:
       egress k8s check kubernetes.yaml
-      kubectl kustomize overlays/agents | egress k8s check -
+      egress k8s inject agent.yaml --proxy 10.96.0.92 | kubectl apply -f -
     """
 
 
 k8s.add_command(check)
+k8s.add_command(inject)

@@ -86,7 +86,7 @@ def _standard_input() -> str:
     if len(data) > MAX_FILE_BYTES:
         raise ContentError("standard input is larger than 16 MiB", "check it in parts")
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ContentError(
             f"standard input is not UTF-8 at byte {error.start}", "write it as UTF-8"

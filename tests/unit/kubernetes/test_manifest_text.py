@@ -64,7 +64,10 @@ def test_a_word_that_kubectl_takes_for_a_boolean_is_refused(word: str) -> None:
     assert values(f"a: '{word}'\n") == [{"a": word}]
 
 
-@pytest.mark.parametrize("number", ["0x10", "0o17", "0b1", "1_000", "08", ".inf", "12345678901234567890"])
+NUMBERS = ["0x10", "0o17", "0b1", "1_000", "-_0", "08", ".inf", "1e999", "12345678901234567890"]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
 def test_a_number_that_readers_disagree_about_is_refused(number: str) -> None:
     assert faults(f"runAsUser: {number}\n") == [
         f"`{number}` is a number for some readers and text for others"

@@ -1,0 +1,124 @@
+"""`egress k8s inject`: add the gate, the proxy and the certificate to the workloads of a manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+from pathlib import Path
+from string import Formatter
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from egress.cli import folder_options, render
+from egress.cli.kubernetes import manifest_input
+from egress.cli.render import count
+from egress.doctor.fence import read_address
+from egress.errors import ContentError, UsageError
+from egress.types import Severity
+
+if TYPE_CHECKING:
+    from egress.kubernetes.manifest_set import PodLabels
+    from egress.kubernetes.manifest_text import ManifestText
+
+# These answer in every cluster without a fence: API server, kubelet, metadata, and an address outside.
+BLOCKED_ADDRESSES: Final = (
+    "$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)",
+    "$(NODE_IP):10250",
+    "169.254.169.254:80",
+    "1.1.1.1:443",
+)
+
+
+@click.command()
+@click.argument("file", type=folder_options.FILE, metavar="FILE")
+@click.option("--proxy", metavar="ADDRESS", help="Address of the proxy's service. [the service in FILE]")
+@click.option(
+    "--blocked", multiple=True, metavar="ADDRESS:PORT", help="Another address that the gate dials; repeat it."
+)
+@click.option("--image", default="egress-proxy", metavar="NAME", help="Image of the gate. [egress-proxy]")
+@click.option(
+    "--trust", default="egress-trust", metavar="NAME", help="ConfigMap with the certificate. [egress-trust]"
+)
+@click.option("--skip", multiple=True, metavar="NAME", help="Leave the objects of this name; repeat it.")
+@manifest_input.pod_options
+def inject(
+    file: Path,
+    proxy: str | None,
+    blocked: tuple[str, ...],
+    image: str,
+    trust: str,
+    skip: tuple[str, ...],
+    namespace: str,
+    labels: PodLabels,
+) -> int:
+    """Print a manifest in which every workload has the gate, the proxy and its certificate.
+
+    FILE may be `-`. Pods, the templates of deployments, jobs and others, and those of agent-sandbox are
+    completed; the proxy and all other objects stay as they are written. A second run changes nothing. Rights
+    that nobody set are removed; a right that somebody set is an error, and then nothing is printed.
+
+    \b
+    Examples:
+      egress k8s inject agent.yaml --proxy 10.96.0.92 | kubectl apply -f -
+      kubectl kustomize . | egress k8s inject - --blocked 10.96.0.10:53 >completed.yaml
+    """
+    from egress.kubernetes.manifest_injection import inject_manifests
+    from egress.kubernetes.pod_injection import InjectionPlan
+
+    (text,) = manifest_input.read_files([file])
+    address = _address(proxy) if proxy else _address_in(text, namespace, labels)
+    dialled = (*BLOCKED_ADDRESSES, *(str(read_address(each)) for each in blocked))
+    variables = dict(_variables(f"http://{address if ':' not in address else f'[{address}]'}:3128"))
+    plan = InjectionPlan(address, dialled, image, trust, variables, labels)
+    injected = inject_manifests(text, plan, namespace, skip)
+    # On the error stream: the other one goes to kubectl.
+    render.findings((finding.as_finding for finding in injected.findings), stderr=True)
+    if not injected.is_usable:
+        errors = sum(finding.severity is Severity.ERROR for finding in injected.findings)
+        raise ContentError(
+            f"nothing was printed: {count(errors, 'error')} in {file}",
+            "mend it, or leave the object with --skip",
+        )
+    render.text(injected.text)
+    return 0
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise UsageError(
+            f"--proxy: `{text[:100]}` is not an IP address", "name the `clusterIP` of the proxy's service"
+        ) from None
+
+
+def _address_in(text: ManifestText, namespace: str, labels: PodLabels) -> str:
+    """Return the address of the proxy's service in the file itself."""
+    from egress.kubernetes.manifest_objects import objects_of
+    from egress.kubernetes.manifest_set import manifest_set
+
+    manifests = manifest_set(objects_of(text, namespace), labels)
+    namespaces = {found.namespace for found in manifests.objects}
+    addresses = sorted(set().union(*(manifests.proxy_addresses(each) for each in namespaces)))
+    if len(addresses) != 1 and not text.findings:
+        raise UsageError(
+            "the address of the proxy is not in the file", "name the `clusterIP` of its service with --proxy"
+        )
+    return _address(addresses[0]) if addresses else ""
+
+
+def _variables(proxy: str) -> Iterator[tuple[str, str]]:
+    """Return the variables by which programs find the proxy and its certificate."""
+    from egress.kubernetes.pod_injection import TRUST_FOLDER
+    from egress.runtime.kit.variables import ADDING_VARIABLES, PROXY_VARIABLES, REPLACING_VARIABLES
+
+    places = {
+        "proxy": proxy,
+        "bundle": f"{TRUST_FOLDER}/bundle.pem",
+        "certificate": f"{TRUST_FOLDER}/ca.pem",
+    }
+    for variable in (*PROXY_VARIABLES, *REPLACING_VARIABLES, *ADDING_VARIABLES):
+        # The ConfigMap has two files: a variable that names another one would lead nowhere.
+        if {name for _, name, _, _ in Formatter().parse(variable.value) if name} <= places.keys():
+            yield variable.name, variable.value.format_map(places)

@@ -1,0 +1,208 @@
+"""Complete the pod of a sandbox: the gate, the proxy's address and certificate, and no rights.
+
+Only values that are missing are hardened. A value that somebody wrote is left as it is, even if it is weak:
+to turn it around would break the workload silently, and the check names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Final
+
+from egress.errors import ContentError
+from egress.kubernetes.gate_check import gate_arguments, is_gate, proxy_hosts
+from egress.kubernetes.manifest_node import ManifestNode
+from egress.kubernetes.manifest_set import PodLabels
+from egress.rules.language.document import MissingValue, Value
+
+type Fields = dict[str, Value]
+
+GATE_NAME: Final = "egress-gate"
+TRUST_VOLUME: Final = "egress-trust"
+TRUST_FOLDER: Final = "/etc/egress-trust"
+CPU_REQUEST: Final = "100m"
+_MILLICPUS: Final = 100
+_CPU = re.compile(r"(?P<number>[0-9]{1,9}(?:\.[0-9]{1,9})?)(?P<milli>m?)")
+
+
+@dataclass(frozen=True, slots=True)
+class InjectionPlan:
+    """The parts that every sandbox of one proxy gets."""
+
+    proxy: str
+    """IP address of the proxy's service."""
+    blocked: tuple[str, ...]
+    """Addresses that the gate dials and that must not answer."""
+    image: str = "egress-proxy"
+    trust: str = "egress-trust"
+    """Name of the ConfigMap with the certificate and the bundle."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    labels: PodLabels = field(default_factory=PodLabels)
+
+    @property
+    def proxy_host(self) -> str:
+        """The address as it stands before a port."""
+        return f"[{self.proxy}]" if ":" in self.proxy else self.proxy
+
+
+def inject_pod(template: Fields, plan: InjectionPlan, *, keeps_gate: bool) -> None:
+    """Complete a pod template in place; `keeps_gate` leaves a gate that is fine as it is."""
+    spec = template.get("spec")
+    if not isinstance(spec, dict):
+        return
+    key, value = plan.labels.sandbox
+    _mapping(_mapping(template, "metadata"), "labels")[key] = value
+    spec |= {"automountServiceAccountToken": False, "enableServiceLinks": False, "dnsPolicy": "None"}
+    names = _mapping(spec, "dnsConfig")
+    names["nameservers"] = [plan.proxy]
+    # Search domains are names of the cluster, which the proxy does not answer.
+    names.pop("searches", None)
+    context = _mapping(spec, "securityContext")
+    _fill(context, "runAsNonRoot", True)  # noqa: FBT003 - a value of the manifest
+    _fill(context, "seccompProfile", {"type": "RuntimeDefault"})
+    if not keeps_gate:
+        _place_gate(spec, plan)
+    for container in _containers(spec):
+        _harden(container)
+        if not is_gate(ManifestNode(container, (), [])):
+            _lead_to_proxy(container, plan)
+    mounts = [mount for container in _containers(spec) for mount in _items(container, "volumeMounts")]
+    if any(mount.get("name") == TRUST_VOLUME for mount in mounts):
+        _put(_sequence(spec, "volumes"), {"name": TRUST_VOLUME, "configMap": {"name": plan.trust}})
+
+
+def keeps_proxy(gate: ManifestNode, plan: InjectionPlan) -> bool:
+    """Report whether a gate asks for the proxy of this plan."""
+    return plan.proxy in proxy_hosts(gate_arguments(gate) or ())
+
+
+def gate_container(plan: InjectionPlan) -> Fields:
+    """Make the init container that holds a pod back until the fence is proved."""
+    ports = (3128, 443, 53)
+    arguments: list[Value] = [
+        "gate",
+        *(f"--blocked={address}" for address in plan.blocked),
+        *(f"--proxy={plan.proxy_host}:{port}" for port in ports),
+    ]
+    return {
+        "name": GATE_NAME,
+        "image": plan.image,
+        "imagePullPolicy": "IfNotPresent",
+        "args": arguments,
+        "env": [{"name": "NODE_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "resources": {
+            "requests": {"cpu": "50m", "memory": "64Mi"},
+            "limits": {"cpu": "500m", "memory": "128Mi"},
+        },
+    }
+
+
+def _place_gate(spec: Fields, plan: InjectionPlan) -> None:
+    """Put the gate before every other init container, instead of any that is there."""
+    others = [item for item in _sequence(spec, "initContainers") if not is_gate(ManifestNode(item, (), []))]
+    spec["initContainers"] = [gate_container(plan), *others]
+    names = [container.get("name") for container in _containers(spec)]
+    if names.count(GATE_NAME) > 1:
+        raise ContentError(
+            f"another container has the name {GATE_NAME}, which is the name of the gate", "rename it"
+        )
+
+
+def _harden(container: Fields) -> None:
+    context = _mapping(container, "securityContext")
+    _fill(context, "allowPrivilegeEscalation", False)  # noqa: FBT003 - a value of the manifest
+    dropped = _sequence(_mapping(context, "capabilities"), "drop")
+    if "ALL" not in dropped:
+        dropped.append("ALL")
+    resources = container.get("resources")
+    limits = resources.get("limits") if isinstance(resources, dict) else None
+    if isinstance(resources, dict) and isinstance(limits, dict) and not _is_absent(limits.get("cpu")):
+        _fill(_mapping(resources, "requests"), "cpu", _request_for(limits["cpu"]))
+
+
+def _lead_to_proxy(container: Fields, plan: InjectionPlan) -> None:
+    """Give a container the variables of the proxy and the folder with its certificate."""
+    for name, value in plan.variables.items():
+        _put(_sequence(container, "env"), {"name": name, "value": value})
+    mounts = _sequence(container, "volumeMounts")
+    # A folder is mounted once: somebody may have mounted the certificate there under another name.
+    if not any(isinstance(mount, dict) and mount.get("mountPath") == TRUST_FOLDER for mount in mounts):
+        _put(mounts, {"name": TRUST_VOLUME, "mountPath": TRUST_FOLDER, "readOnly": True})
+
+
+def _request_for(limit: Value) -> Value:
+    """Return a small request that is not above the limit."""
+    found = _CPU.fullmatch(str(limit))
+    if found is None:
+        return limit
+    millicpus = float(found["number"]) * (1 if found["milli"] else 1000)
+    return CPU_REQUEST if millicpus >= _MILLICPUS else limit
+
+
+# Values ---------------------------------------------------------------------------------------
+
+
+def _containers(spec: Fields) -> list[Fields]:
+    return [*_items(spec, "initContainers"), *_items(spec, "containers")]
+
+
+def _items(parent: Fields, key: str) -> list[Fields]:
+    """Return the mappings in a list, which may be missing."""
+    found = parent.get(key)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _put(items: list[Value], item: Fields) -> None:
+    """Put an item with a name into a list, in the place of all others with its name."""
+    places = [
+        number
+        for number, other in enumerate(items)
+        if isinstance(other, dict) and other.get("name") == item["name"]
+    ]
+    # Of two variables with one name the last one counts.
+    for number in reversed(places[1:]):
+        del items[number]
+    first = places[0] if places else len(items)
+    items[first : first + 1] = [deepcopy(item)]
+
+
+def _mapping(parent: Fields, key: str) -> Fields:
+    """Return the mapping below a key, made if it is missing."""
+    found = parent.get(key)
+    if isinstance(found, dict):
+        return found
+    if not _is_absent(found):
+        raise ContentError(f"`{key}` is no mapping", "`kubectl apply --dry-run=server` shows the same")
+    made: Fields = {}
+    parent[key] = made
+    return made
+
+
+def _sequence(parent: Fields, key: str) -> list[Value]:
+    """Return the list below a key, made if it is missing."""
+    found = parent.get(key)
+    if isinstance(found, list):
+        return found
+    if not _is_absent(found):
+        raise ContentError(f"`{key}` is no list", "`kubectl apply --dry-run=server` shows the same")
+    made: list[Value] = []
+    parent[key] = made
+    return made
+
+
+def _fill(parent: Fields, key: str, value: Value) -> None:
+    if _is_absent(parent.get(key)):
+        parent[key] = value
+
+
+def _is_absent(value: Value | None) -> bool:
+    return value is None or isinstance(value, MissingValue)
