@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.pages import ROOT, blocks
 from tests.cli.command import egress, put
 from tests.fleet.memory_fleet import short_folder
 from tests.integrations.packages import COMPILER, Workshop, machine_node, make_workshop, newer_node
@@ -16,7 +17,8 @@ from tests.runtime.namespace.conftest import namespaces, refusal
 
 __all__ = ["namespaces", "refusal"]
 
-RULES = "version: 1\nhosts:\n  api.example.com: { methods: [GET] }\n"
+GUIDE = ROOT / "docs/guides/typescript.md"
+RULES = next(block.text for block in blocks(GUIDE) if block.language == "yaml")
 
 
 @pytest.fixture(scope="session")

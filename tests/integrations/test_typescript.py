@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.integrations.packages import Workshop
+from tests.cli.command import put
+from tests.integrations.packages import CLIENT, Workshop, run
+from tests.proxy.clients.cache import work
 
 pytestmark = pytest.mark.system("npm", "npm")
 
-AGAINST_SANDBOXES = ("commands", "files", "processes", "sandboxes")
+AGAINST_SANDBOXES = (
+    "commands",
+    "files",
+    "interactive",
+    "policy",
+    "processes",
+    "sandboxes",
+    "sessions",
+)
 
 
 @pytest.mark.usefixtures("namespaces")
@@ -22,3 +33,19 @@ def test_the_client_against_real_sandboxes(
         node, "--test", f"built/{program}.test.js", env={"EGRESS_RUNTIME_DIR": str(up), "CI": ""}
     )
     assert ran.returncode == 0, ran.stdout
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_a_project_takes_the_package_as_the_guide_says(tmp_path: Path, node: Path) -> None:
+    """`npm ci` in its folder builds it, with the compiler from the registry of this machine."""
+    package, project = tmp_path / "package", tmp_path / "project"
+    shutil.copytree(CLIENT, package, ignore=shutil.ignore_patterns("node_modules", "dist"))
+    put(project / "package.json", '{ "type": "module" }')
+    work("npm", "ci", "--no-audit", "--no-fund", folder=package)
+    work("npm", "install", "--no-audit", "--no-fund", package, folder=project)
+    put(
+        project / "program.js",
+        'import { EgressClient } from "egress-client"; console.log(typeof EgressClient);',
+    )
+    assert run([node, "program.js"], project, {}).stdout == "function\n"

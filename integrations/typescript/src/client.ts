@@ -1,5 +1,6 @@
 import { Endpoint, type EndpointOptions } from "./endpoint.js";
 import type { EventStream } from "./event_stream.js";
+import { type AuditLine, followLog, type LogPage, type LogQuery, readLog } from "./log.js";
 import { Sandbox } from "./sandbox.js";
 import type {
   FleetView,
@@ -60,6 +61,16 @@ export class EgressClient {
   /** Follow the events of all sandboxes, from now on. */
   events(options?: CallOptions): Promise<EventStream<SandboxEventView>> {
     return this.#transport.follow("events", {}, (event) => event.data as SandboxEventView, options);
+  }
+
+  /** Read the log of this run, newest lines first. Only at the unix socket. */
+  log(query: LogQuery = {}, options?: CallOptions): Promise<LogPage> {
+    return readLog(this.#transport, "query_log", { query }, options);
+  }
+
+  /** Follow the log of this run. Only at the unix socket. */
+  followLog(query: LogQuery = {}, options?: CallOptions): Promise<EventStream<AuditLine>> {
+    return followLog(this.#transport, "query_log", { query }, options);
   }
 
   /** Keep the files of a sandbox under a name. */

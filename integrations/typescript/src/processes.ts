@@ -1,7 +1,7 @@
 import { MAX_ANSWER_BYTES, readAll } from "./answer.js";
-import { type CommandLine, commandWords } from "./command.js";
+import { type CommandLine, commandWords, namedEvent } from "./command.js";
 import { EgressError } from "./errors.js";
-import type { EventStream, ServerEvent } from "./event_stream.js";
+import type { EventStream } from "./event_stream.js";
 import type { OutputEventView, ProcessSettings, ProcessView, WaitSettings } from "./schema.js";
 import type { ByteSource, CallOptions, Transport } from "./transport.js";
 
@@ -92,7 +92,7 @@ export class SandboxProcess {
   follow(options: OutputOptions & { encoding?: "base64" | "utf-8" } = {}): Promise<EventStream<OutputEvent>> {
     const { signal, ...query } = options;
     const last = (event: OutputEvent): boolean => event.kind === "end";
-    return this.#transport.follow("read_output", { parts: this.#parts, query }, outputEvent, { signal, last });
+    return this.#transport.follow("read_output", { parts: this.#parts, query }, namedEvent<OutputEvent>, { signal, last });
   }
 
   /** Send input; `close` says that it is complete. */
@@ -121,10 +121,6 @@ export class SandboxProcess {
   delete(options?: CallOptions): Promise<void> {
     return this.#transport.call("delete_process", { parts: this.#parts }, options);
   }
-}
-
-function outputEvent({ name, data }: ServerEvent): OutputEvent {
-  return { kind: name, ...data };
 }
 
 function readOffset(text: string | readonly string[] | undefined): number {

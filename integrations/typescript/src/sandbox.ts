@@ -1,8 +1,12 @@
-import type { Readable } from "node:stream";
+import type { Duplex, Readable } from "node:stream";
 
-import { type CommandLine, commandWords } from "./command.js";
-import type { EventStream, ServerEvent } from "./event_stream.js";
+import { type CommandEvent, type CommandLine, commandWords, isExit, namedEvent } from "./command.js";
+import type { EventStream } from "./event_stream.js";
 import { SandboxFiles } from "./files.js";
+import { InteractiveCommand, type InteractiveOptions } from "./interactive_command.js";
+import { type AuditLine, type AuditQuery, followLog, type LogPage, readLog } from "./log.js";
+import { SandboxPolicy } from "./policy.js";
+import { portStream } from "./port_stream.js";
 import { SandboxProcesses } from "./processes.js";
 import type {
   CloneSettings,
@@ -15,20 +19,18 @@ import type {
   SnapshotSettings,
   SnapshotView,
 } from "./schema.js";
+import { SandboxSessions } from "./sessions.js";
 import type { ByteSource, CallOptions, Transport } from "./transport.js";
 
 export type CommandOptions = Omit<CommandSettings, "command" | "argv"> & CallOptions;
-
-/** An event of a command: a piece of its output, or its end. `base64` is there with that encoding. */
-export type CommandEvent =
-  | { readonly kind: "stdout" | "stderr"; readonly text?: string; readonly base64?: string }
-  | { readonly kind: "exit"; readonly exit_code: number; readonly duration: number; readonly timed_out: boolean };
 
 /** A sandbox, by its name. */
 export class Sandbox {
   readonly name: string;
   readonly files: SandboxFiles;
   readonly processes: SandboxProcesses;
+  readonly sessions: SandboxSessions;
+  readonly policy: SandboxPolicy;
   readonly #transport: Transport;
   readonly #parts: { readonly name: string };
 
@@ -38,6 +40,8 @@ export class Sandbox {
     this.#parts = { name };
     this.files = new SandboxFiles(transport, name);
     this.processes = new SandboxProcesses(transport, name);
+    this.sessions = new SandboxSessions(transport, name);
+    this.policy = new SandboxPolicy(transport, name);
   }
 
   /** The sandbox as it is now: its state, its settings and its remaining time. */
@@ -66,8 +70,17 @@ export class Sandbox {
   stream(command: CommandLine, options: CommandOptions = {}): Promise<EventStream<CommandEvent>> {
     const { signal, ...settings } = options;
     const body = { ...settings, ...commandWords(command) };
-    const last = (event: CommandEvent): boolean => event.kind === "exit";
-    return this.#transport.follow("exec", { parts: this.#parts, body }, commandEvent, { signal, last });
+    const given = { parts: this.#parts, body };
+    return this.#transport.follow("exec", given, namedEvent<CommandEvent>, { signal, last: isExit });
+  }
+
+  /**
+   * Start a program with input and output on one connection, and with `terminal` in a terminal. Its output has to be
+   * read: a command whose output nobody reads waits, and so does its input.
+   */
+  async open(argv: readonly string[], options: InteractiveOptions = {}): Promise<InteractiveCommand> {
+    const connection = await this.#transport.connect("exec_stream", { parts: this.#parts }, options);
+    return InteractiveCommand.start(connection, argv, options);
   }
 
   // Its life
@@ -130,11 +143,28 @@ export class Sandbox {
     return this.#transport.call("create_snapshot", { parts: { name }, body }, options);
   }
 
+  // Its lines in the audit log
+
+  /** Read its lines in the log of this run, newest first. */
+  audit(query: AuditQuery = {}, options?: CallOptions): Promise<LogPage> {
+    return readLog(this.#transport, "query_audit", { parts: this.#parts, query }, options);
+  }
+
+  /** Follow its lines in the log. */
+  followAudit(query: AuditQuery = {}, options?: CallOptions): Promise<EventStream<AuditLine>> {
+    return followLog(this.#transport, "query_audit", { parts: this.#parts, query }, options);
+  }
+
   // Ports
 
   /** Lead further ports of the rules to the proxy. */
   openPorts(ports: readonly number[], options?: CallOptions): Promise<void> {
     return this.#transport.call("open_ports", { parts: this.#parts, body: { ports } }, options);
+  }
+
+  /** Connect to a TCP port in the sandbox. The end of the writing side is not passed on. */
+  async dial(port: number, options?: CallOptions): Promise<Duplex> {
+    return portStream(await this.#transport.connect("dial", { parts: { ...this.#parts, port } }, options));
   }
 
   /**
@@ -149,8 +179,4 @@ export class Sandbox {
   unexpose(port: number, options?: CallOptions): Promise<void> {
     return this.#transport.call("unexpose", { parts: { ...this.#parts, port } }, options);
   }
-}
-
-function commandEvent({ name, data }: ServerEvent): CommandEvent {
-  return { kind: name, ...data };
 }

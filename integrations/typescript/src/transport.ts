@@ -7,6 +7,7 @@ import type { Endpoint } from "./endpoint.js";
 import { connectionError } from "./errors.js";
 import { EventStream, type ServerEvent } from "./event_stream.js";
 import { OPERATIONS, type Operations } from "./schema.js";
+import { handshakeHeaders, WebSocketConnection } from "./websocket.js";
 
 export type OperationName = keyof Operations;
 /** The calls whose answer is a value or nothing. All others answer with a stream. */
@@ -86,6 +87,15 @@ export class Transport {
     return new EventStream(response, read, options);
   }
 
+  /** Open the WebSocket of a call. */
+  connect<Name extends OperationName>(
+    name: Name,
+    given: Given<Name>,
+    options: CallOptions = {},
+  ): Promise<WebSocketConnection> {
+    return WebSocketConnection.open(this.#open(name, given, handshakeHeaders(), options), options.signal);
+  }
+
   async #value(
     name: OperationName,
     given: Given<OperationName>,
@@ -108,16 +118,25 @@ export class Transport {
     options: CallOptions,
   ): Promise<{ request: ClientRequest; response: IncomingMessage }> {
     options.signal?.throwIfAborted();
-    const [method, pattern] = OPERATIONS[name];
-    const { parts, query } = given as { parts?: Parts; query?: Query };
-    const headers = { ...content.headers, ...bodyHeaders(content.body, method) };
-    const request = this.#endpoint.open(method, target(pattern, parts, query), headers, options.signal);
+    const headers = { ...content.headers, ...bodyHeaders(content.body, OPERATIONS[name][0]) };
+    const request = this.#open(name, given, headers, options);
     const response = await exchange(request, content.body, options.signal);
     const status = response.statusCode ?? 0;
     if (status >= 200 && status < 300) return { request, response };
     const problem = await readProblem(response, options.signal);
     request.destroy();
     throw problem;
+  }
+
+  #open(
+    name: OperationName,
+    given: Given<OperationName>,
+    headers: OutgoingHttpHeaders,
+    options: CallOptions,
+  ): ClientRequest {
+    const [method, pattern] = OPERATIONS[name];
+    const { parts, query } = given as { parts?: Parts; query?: Query };
+    return this.#endpoint.open(method, target(pattern, parts, query), headers, options.signal);
   }
 }
 
