@@ -9,10 +9,14 @@ import msgspec
 
 from egress.api.operation import Operation
 from egress.api.operations import OPERATIONS
+from egress.api.process_schema import TerminalClientMessage, TerminalServerMessage
 from egress.api.schema import ClientMessage, ServerMessage, StartMessage
 from egress.api_server.call import STATUS_BY_CODE
 from egress.api_server.exec_call import STALL_SECONDS
+from egress.api_server.input_queue import MAX_WAITING_INPUT
+from egress.fleet.process_table import MAX_VIEWERS, TYPING_SECONDS
 from egress.fleet.session_table import MAX_SESSIONS, MAX_WAITING
+from egress.fleet.terminal_replay import MAX_REPLAY_BYTES
 
 INTRODUCTION = """\
 `egress up` serves this API at the unix socket `sandboxes.sock` in its runtime folder, for its own user. The
@@ -80,6 +84,27 @@ the call follows the output:
 
 After a reconnect, ask with the last `next` as `offset`: no byte comes twice, and none is left out unseen.
 """
+TERMINALS = f"""\
+## The terminal of a process
+
+A process that is started with `terminal` has one. `GET .../processes/{{process}}/terminal` as a WebSocket
+attaches to it, and the process goes on when the client leaves. The first output shows the terminal as it
+is: the modes that the program has set, then its newest output, at most {MAX_REPLAY_BYTES // 1024} KiB. A
+program with a screen of its own, such as an editor, is told to draw it again.
+
+`columns` and `rows` in the query are the size of the client's terminal. All clients see the same and may
+type; the size is that of the client that attached or resized last. There are at most {MAX_VIEWERS}: a
+further one takes the place of the one that attached first. One that reads slowly holds up nobody: it is
+shown the terminal anew.
+
+Binary messages carry a channel in their first byte: 0 for input, 1 for output. Each message of input is
+answered with `taken`; more than {MAX_WAITING_INPUT} that wait are a problem. Input that the program has
+not taken is dropped after {TYPING_SECONDS:g} seconds, if another client types meanwhile. `.../stdin`
+types as well.
+
+| message of the client | fields | |
+| --- | --- | --- |
+"""
 SESSIONS = f"""\
 ## Sessions
 
@@ -141,6 +166,14 @@ def text() -> Iterator[str]:
         yield _message(kind)
     yield ""
     yield PROCESSES
+    yield TERMINALS.rstrip()
+    yield _message(TerminalClientMessage)
+    yield ""
+    yield "| message of the server | fields | |"
+    yield "| --- | --- | --- |"
+    for kind in TerminalServerMessage.__args__:
+        yield _message(kind)
+    yield ""
     yield SESSIONS
     yield RULES_AND_LOG
     yield "## Types of problems"

@@ -140,9 +140,9 @@ class ApiClient:
         with self._request(name, parts, query, data, keep=False, accept="text/event-stream") as opened:
             yield EventStream(event, *opened)
 
-    def open_stream(self, name: str, parts: Mapping[str, str]) -> WebSocketClient:
+    def open_stream(self, name: str, parts: Mapping[str, str], query: Query = _NO_PARTS) -> WebSocketClient:
         """Open the WebSocket of an operation; `leave_stream` closes it."""
-        opened = WebSocketClient(self._connect(), self._endpoint, OPERATIONS[name].target(parts))
+        opened = WebSocketClient(self._connect(), self._endpoint, OPERATIONS[name].target(parts, query))
         with self._lock:
             self._under_way.add(opened)
             if self._is_closed:

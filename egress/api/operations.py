@@ -195,6 +195,15 @@ _ALL: Final = (
         answer=process_schema.ProcessView,
     ),
     Operation(
+        name="attach_terminal",
+        method="GET",
+        path=f"{_PROCESS}/terminal",
+        summary="Attach to the terminal of a process, with a WebSocket; the process goes on without it.",
+        query=process_schema.AttachQuery,
+        returns="websocket",
+        status=101,
+    ),
+    Operation(
         name="ensure_session",
         method="PUT",
         path=_SESSION,

@@ -7,7 +7,18 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from egress.api.schema import ApiRequest, ApiView, Encoding, Seconds, Text, Values
+from egress.api.schema import (
+    ApiRequest,
+    ApiView,
+    Encoding,
+    ProblemMessage,
+    ResizeMessage,
+    Seconds,
+    TakenMessage,
+    TerminalSize,
+    Text,
+    Values,
+)
 
 OutputStreamName = Literal["stdout", "stderr"]
 ProcessStateName = Literal["running", "ended", "lost"]
@@ -30,6 +41,8 @@ class ProcessSettings(ApiRequest, frozen=True):
     """Whether input follows; without it the input is empty."""
     keep: int | None = None
     """Bytes kept of each output: the newest. 1 MiB if left out, and at most 8 MiB."""
+    terminal: TerminalSize | None = None
+    """A terminal for it, of this size; it then takes input, and no `timeout`."""
 
 
 class ProcessView(ApiView, frozen=True):
@@ -42,6 +55,9 @@ class ProcessView(ApiView, frozen=True):
     state: ProcessStateName
     exit_code: int | None = None
     timed_out: bool = False
+    columns: int | None = None
+    rows: int | None = None
+    """The size of its terminal; none without a terminal."""
 
 
 class ProcessesView(ApiView, frozen=True):
@@ -105,8 +121,34 @@ class OutputQuery(ApiRequest, frozen=True):
     """The form of the bytes in events."""
 
 
+class AttachQuery(ApiRequest, frozen=True):
+    """The size of the terminal of the client; without it the size stays as it is."""
+
+    columns: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    rows: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+
+
 class InputQuery(ApiRequest, frozen=True):
     """What to do after the input."""
 
     close: bool = False
     """Whether the input is complete."""
+
+
+# The terminal of a process: a WebSocket. Binary messages carry a channel in their first byte, then data.
+
+
+class AttachedMessage(ApiView, frozen=True, tag_field="type", tag="attached"):
+    """The client is attached; the output that comes next shows the terminal as it is."""
+
+    process: ProcessView
+
+
+class EndedMessage(ApiView, frozen=True, tag_field="type", tag="ended"):
+    """The process has ended; all output came before."""
+
+    process: ProcessView
+
+
+TerminalClientMessage = ResizeMessage
+TerminalServerMessage = AttachedMessage | TakenMessage | EndedMessage | ProblemMessage

@@ -43,6 +43,7 @@ from egress.api_server.port_stream import serve_port_stream
 from egress.api_server.processes import PROCESS_CALLS, PROCESS_STREAMS
 from egress.api_server.sandboxes import SANDBOX_CALLS
 from egress.api_server.sessions import SESSION_CALLS, exec_in_session
+from egress.api_server.terminal_stream import serve_terminal
 from egress.api_server.watch_stream import watch_path
 
 
@@ -76,6 +77,7 @@ STREAM_CALLS: dict[str, StreamHandler] = {
 WEBSOCKET_CALLS: dict[str, Callable[[ApiCall, WebSocket], Awaitable[None]]] = {
     "exec_stream": serve_exec_stream,
     "dial": serve_port_stream,
+    "attach_terminal": serve_terminal,
 }
 
 

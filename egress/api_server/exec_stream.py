@@ -34,6 +34,7 @@ from egress.api.schema import (
     TakenMessage,
 )
 from egress.api_server.call import ApiCall, UnfitRequestError, problem_from
+from egress.api_server.input_queue import InputQueue
 from egress.errors import EgressError
 from egress.fleet.api_values import command_from
 from egress.runtime.protocol import Output, RuntimeProcess
@@ -42,8 +43,6 @@ from egress.runtime.spec import Terminal
 type SocketMessage = Mapping[str, Any]
 """A message of a WebSocket, as its server hands it on."""
 
-_MAX_WAITING_INPUT: Final = 16
-"""Messages of input that a client may send ahead of their acknowledgement."""
 _MAX_TASKS: Final = 64
 """Requests of one client that are under way at a time."""
 _MAX_KEPT_BYTES: Final = 64 * 1024
@@ -126,7 +125,7 @@ class _ExecStream:
         self._is_detached = False
         self._is_ended = False
         self._is_gone = False
-        self._input: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_WAITING_INPUT)
+        self._input = InputQueue()
         self._tasks: set[asyncio.Future[object]] = set()
 
     async def serve(self) -> None:
@@ -177,7 +176,7 @@ class _ExecStream:
             while True:
                 asked = self._form.request(await self._receive())
                 if isinstance(asked, bytes):
-                    self._take_input(asked)
+                    self._input.add(asked)
                 else:
                     await self._obey(process, asked)
 
@@ -188,21 +187,11 @@ class _ExecStream:
             raise WebSocketDisconnect(said.get("code", 1000))
         return said
 
-    def _take_input(self, data: bytes | None) -> None:
-        # Never waited for: the end of the connection, too, is heard only by somebody who listens.
-        try:
-            self._input.put_nowait(data)
-        except asyncio.QueueFull:
-            raise UnfitRequestError(
-                f"more than {_MAX_WAITING_INPUT} messages of input wait for the command",
-                "wait for `taken` after each",
-            ) from None
-
     async def _feed(self, process: RuntimeProcess) -> None:
         """Pass input on. The command may read slowly, and a request to end it is heard meanwhile."""
-        while (data := await self._input.get()) is not None:
-            await self._call.context.waiting(process.write, data)
-            await self.send(TakenMessage())
+        await self._input.feed(
+            lambda data: self._call.context.waiting(process.write, data), lambda: self.send(TakenMessage())
+        )
         await self._call.context.in_thread(process.close_input)
 
     async def _obey(self, process: RuntimeProcess, message: ClientMessage) -> None:
@@ -210,7 +199,7 @@ class _ExecStream:
             raise UnfitRequestError("too many requests to end the command at a time", "wait for its end")
         match message:
             case CloseInputMessage():
-                self._take_input(None)
+                self._input.add(None)
             case KillMessage(grace=grace):
                 # In a task: ending takes up to `grace` seconds, and further messages are read meanwhile.
                 self._begin(self._call.context.in_thread(process.kill, grace))

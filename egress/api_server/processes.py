@@ -39,7 +39,7 @@ from egress.api_server.call import (
 )
 from egress.api_server.command_events import EVENT_STREAM, event
 from egress.api_server.exec_call import client_left, words_of
-from egress.fleet.api_values import process_view
+from egress.fleet.api_values import process_view, terminal_from
 from egress.fleet.http_probe import HttpProbe
 from egress.fleet.process_table import TableProcess, late_error
 from egress.fleet.process_wait import ProcessExpectation
@@ -65,7 +65,8 @@ def _start(call: ApiCall) -> ProcessView:
         env=settings.env,
         timeout=settings.timeout,
         grace=settings.grace,
-        input=None if settings.stdin else b"",
+        input=None if settings.stdin or settings.terminal is not None else b"",
+        terminal=terminal_from(settings.terminal),
     )
     keep = DEFAULT_KEPT_BYTES if settings.keep is None else settings.keep
     return process_view(call.fleet.tracked.start(call.name, command, keep).status())
@@ -133,7 +134,7 @@ class _OutputEvents:
 
     async def lines(self) -> AsyncIterator[bytes]:
         """The events as they come, until the end of the process."""
-        waker = _LoopWaker()
+        waker = LoopWaker()
         with self._process.watch(waker.wake):
             # The first line at once: a client waits for the head of the answer before it acts.
             yield b": output\n\n"
@@ -195,7 +196,7 @@ async def _wait(call: ApiCall, request: Request) -> Response:
 async def _happened(
     call: ApiCall, process: TableProcess, expected: ProcessExpectation, seconds: float | None
 ) -> None:
-    waker = _LoopWaker()
+    waker = LoopWaker()
     loop = asyncio.get_running_loop()
     end = None if seconds is None else loop.time() + seconds
     with process.watch(waker.wake):
@@ -210,7 +211,7 @@ async def _happened(
             await waker.wait(expected.pause(left))
 
 
-class _LoopWaker:
+class LoopWaker:
     """Wakes one task of the loop from any thread; calls that come in a burst cost one."""
 
     def __init__(self) -> None:

@@ -229,14 +229,13 @@ def _path(text: str | None) -> Path | None:
 
 def start_message(command: Command, *, has_input: bool, is_detached: bool) -> StartMessage:
     """Return the message that starts this command. Its input follows in messages of its own."""
-    size = command.terminal
     return StartMessage(
         argv=command.argv,
         cwd=command.cwd,
         env=dict(command.env),
         timeout=command.timeout,
         grace=command.grace,
-        terminal=None if size is None else TerminalSize(columns=size.columns, rows=size.rows),
+        terminal=terminal_size(command.terminal),
         stdin=has_input,
         detached=is_detached,
     )
@@ -244,8 +243,7 @@ def start_message(command: Command, *, has_input: bool, is_detached: bool) -> St
 
 def command_from(message: StartMessage, most_output: int) -> Command:
     """Return the command of a message. Raises `SpecError` for an impossible one."""
-    size = message.terminal
-    terminal = None if size is None else Terminal(columns=size.columns, rows=size.rows)
+    terminal = terminal_from(message.terminal)
     # A command in a terminal has its input from there.
     is_closed = terminal is None and not message.stdin
     return Command(
@@ -258,6 +256,16 @@ def command_from(message: StartMessage, most_output: int) -> Command:
         input=b"" if is_closed else None,
         most_output=most_output,
     )
+
+
+def terminal_from(size: TerminalSize | None) -> Terminal | None:
+    """Return the terminal of this size. Raises `SpecError` for an impossible one."""
+    return None if size is None else Terminal(columns=size.columns, rows=size.rows)
+
+
+def terminal_size(terminal: Terminal | None) -> TerminalSize | None:
+    """Return the size of a terminal."""
+    return None if terminal is None else TerminalSize(columns=terminal.columns, rows=terminal.rows)
 
 
 def process_view(status: ProcessStatus) -> ProcessView:

@@ -18,13 +18,15 @@ from typing import Final, Self
 from egress.fleet.errors import ProcessNotFoundError
 from egress.fleet.http_probe import HttpProbe
 from egress.fleet.process_wait import ProcessExpectation
+from egress.fleet.terminal_replay import MAX_REPLAY_BYTES, TerminalModes, make_replay
+from egress.fleet.terminal_viewer import MAX_PIECE_BYTES, TableViewer
 from egress.fleet.tracking import DEFAULT_KEPT_BYTES, OutputName, OutputPiece, ProcessState, ProcessStatus
 from egress.runtime.argument_types import check_whole_number
 from egress.runtime.byte_ring import ByteRing
 from egress.runtime.errors import SandboxNotFoundError, SandboxStateError, SandboxTimeoutError, SpecError
 from egress.runtime.process_signal import COMMAND_VARIABLE, send_signal, signal_name
 from egress.runtime.protocol import Output, Runtime, RuntimeProcess
-from egress.runtime.spec import MIB, Command, ExecResult
+from egress.runtime.spec import MIB, Command, ExecResult, Terminal
 
 MAX_RUNNING: Final = 64
 """Running processes of a sandbox."""
@@ -32,8 +34,15 @@ MAX_ENDED: Final = 16
 """Ended processes of a sandbox that are kept."""
 MAX_KEPT_BYTES: Final = 8 * MIB
 """Bytes kept of one output."""
-MAX_PIECE_BYTES: Final = 64 * 1024
-"""The most bytes of one piece for a follower."""
+MIN_TERMINAL_BYTES: Final = 64 * 1024
+"""The least to keep of the output of a terminal: what a client sees that attaches."""
+MAX_VIEWERS: Final = 8
+"""Clients at one terminal. A further one takes the place of the one that attached first."""
+TYPING_SECONDS: Final = 5.0
+"""Seconds in which another client's input has to be taken."""
+NUDGE_SECONDS: Final = 0.1
+"""Seconds of another size: programs look at the size after the signal, and do nothing for the same one."""
+TERMINAL_TYPE: Final = "xterm-256color"
 
 
 def _now() -> datetime:
@@ -57,6 +66,11 @@ class TableProcess:
         self._running: RuntimeProcess | None = None
         self._writing = threading.Lock()
         self._is_input_closed = command.input is not None
+        self._modes = None if command.terminal is None else TerminalModes()
+        self.size = command.terminal
+        """The size of its terminal; None without one."""
+        self._viewers: list[TableViewer] = []
+        """Those that attached first are first."""
         self.is_retired = False
         """Whether the table counts it as ended."""
         self._status = ProcessStatus(
@@ -87,7 +101,10 @@ class TableProcess:
         return self._status.state != "running"
 
     def status(self) -> ProcessStatus:
-        return self._status
+        size = self.size
+        if size is None:
+            return self._status
+        return replace(self._status, columns=size.columns, rows=size.rows)
 
     # Output
 
@@ -118,9 +135,74 @@ class TableProcess:
             with self._lock:
                 self._watchers.discard(wake)
 
+    # The terminal
+
+    def attach(self, columns: int, rows: int) -> TableViewer:
+        viewer = self.view()
+        viewer.redraw(columns, rows)
+        return viewer
+
+    def view(self) -> TableViewer:
+        """Return a viewer of the terminal, whose size stays as it is. Raises `SandboxStateError`."""
+        if self._modes is None:
+            raise SandboxStateError("the process has no terminal", "follow its output")
+        viewer = TableViewer(self)
+        with self._lock:
+            self._viewers.append(viewer)
+            # A client whose connection was cut without a word must not keep others out.
+            oldest = self._viewers.pop(0) if len(self._viewers) > MAX_VIEWERS else None
+        if oldest is not None:
+            oldest.evict()
+        return viewer
+
+    def detach(self, viewer: TableViewer) -> None:
+        """Count a viewer no more, and wake it."""
+        with self._lock:
+            if viewer in self._viewers:
+                self._viewers.remove(viewer)
+            watchers = tuple(self._watchers)
+        for wake in watchers:
+            wake()
+
+    def read_terminal(self) -> tuple[bytes, int]:
+        """Return what shows the terminal as it is, and the offset of the output after that."""
+        with self._lock:
+            ring = self._rings["stdout"]
+            at, data = ring.read(ring.end - MAX_REPLAY_BYTES)
+            modes = self._modes or TerminalModes()
+            return make_replay(data, modes, is_whole=at == 0), ring.end
+
+    def resize(self, size: Terminal) -> None:
+        """Change the size of the terminal."""
+        self.size = size
+        if self._running is not None and not self.is_over:
+            self._running.resize(size)
+
+    def redraw(self, size: Terminal) -> None:
+        """Change the size; a program with a screen of its own draws it again, also for the same size."""
+        has_own_screen = self._modes is not None and self._modes.has_own_screen
+        if self.size == size and has_own_screen and self._running is not None and not self.is_over:
+            self._running.resize(replace(size, rows=size.rows - 1 or 2))
+            time.sleep(NUDGE_SECONDS)
+            # Another client may have changed it meanwhile.
+            size = self.size
+        self.resize(size)
+
+    def type(self, data: bytes) -> None:
+        """Type into the terminal. What the program does not take in some seconds is dropped."""
+        if self._running is None or self.is_over or not self._writing.acquire(timeout=TYPING_SECONDS):
+            return
+        try:
+            self._running.write(data)
+        finally:
+            self._writing.release()
+
     # Input and end
 
     def write(self, data: bytes) -> None:
+        if self._modes is not None:
+            self.type(data)
+            return
         # One writer at a time: a process that reads nothing holds up one thread, and not one for each client.
         if not self._writing.acquire(blocking=False):
             raise SandboxStateError("another client writes to the process", "write after it")
@@ -189,6 +271,8 @@ class TableProcess:
     def _add(self, stream: OutputName, data: bytes) -> None:
         with self._lock:
             self._rings[stream].add(data)
+            if self._modes is not None:
+                self._modes.feed(data)
             watchers = tuple(self._watchers)
         for wake in watchers:
             wake()
@@ -269,8 +353,12 @@ class ProcessTable:
         check_whole_number("keep", keep)
         if not 0 <= keep <= MAX_KEPT_BYTES:
             raise SpecError(f"keep is not from 0 to {MAX_KEPT_BYTES} bytes", "keep less")
-        if command.terminal is not None or not isinstance(command.input, bytes | None):
-            raise SpecError("a process of the table has neither a terminal nor a file as input", "omit it")
+        if not isinstance(command.input, bytes | None):
+            raise SpecError("a process of the table has no file as input", "write to it")
+        if command.terminal is not None:
+            if keep < MIN_TERMINAL_BYTES:
+                raise SpecError(f"keep is below {MIN_TERMINAL_BYTES} bytes", "keep more of a terminal")
+            command = replace(command, env={"TERM": TERMINAL_TYPE, **command.env})
         process = TableProcess(self, self._runtime, name, command, keep, self._clock())
         with self._lock:
             there = self._processes.setdefault(name, {})

@@ -113,7 +113,7 @@ class RemoteProcess:
             case StartedMessage():
                 return
             case _:
-                raise _protocol_error()
+                raise protocol_error()
 
     def _read(self) -> None:
         came: ExecResult | BaseException | None = None
@@ -146,7 +146,7 @@ class RemoteProcess:
             case ProblemMessage(problem=problem):
                 raise error_of(problem)
             case _:
-                raise _protocol_error()
+                raise protocol_error()
 
     def _add_output(self, channel: bytes, data: bytes) -> None:
         if channel == STDOUT_CHANNEL:
@@ -154,7 +154,7 @@ class RemoteProcess:
         elif channel == STDERR_CHANNEL:
             self._stderr.add(data)
         else:
-            raise _protocol_error()
+            raise protocol_error()
 
     def _make_result(self, result: ResultMessage) -> ExecResult:
         return ExecResult(
@@ -187,12 +187,13 @@ def gone_error() -> FleetUnavailableError:
 
 def _message(said: str | bytes) -> ServerMessage:
     if isinstance(said, bytes):
-        raise _protocol_error()
+        raise protocol_error()
     found: ServerMessage = decoded(said, ServerMessage)
     return found
 
 
-def _protocol_error() -> FleetProtocolError:
+def protocol_error() -> FleetProtocolError:
+    """The error for an answer that is none of the API."""
     return FleetProtocolError(
         "the other side of the socket broke the protocol of the API", "run both in the same version of egress"
     )

@@ -11,8 +11,7 @@ from egress.api.client import ApiClient, EventStream
 from egress.api.schema import Problem
 from egress.api.session_schema import SessionCommandSettings, SessionSettings, SessionsView, SessionView
 from egress.fleet.api_values import error_of, session_status
-from egress.fleet.errors import FleetProtocolError
-from egress.fleet.remote_process import gone_error
+from egress.fleet.remote_process import gone_error, protocol_error
 from egress.fleet.remote_tracking import Translate
 from egress.fleet.session_tracking import (
     MAX_SESSION_OUTPUT_BYTES,
@@ -132,6 +131,4 @@ def _bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
-        raise FleetProtocolError(
-            "the answer breaks the protocol of the API", "run both in the same version of egress"
-        ) from None
+        raise protocol_error() from None

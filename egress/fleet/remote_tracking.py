@@ -18,10 +18,11 @@ from egress.api.process_schema import (
     SignalSettings,
     WaitSettings,
 )
-from egress.fleet.api_values import process_status
-from egress.fleet.errors import FleetProtocolError
+from egress.fleet.api_values import process_status, terminal_size
 from egress.fleet.http_probe import HttpProbe
 from egress.fleet.remote_events import RemoteEventReader
+from egress.fleet.remote_process import protocol_error
+from egress.fleet.remote_viewer import RemoteViewer
 from egress.fleet.tracking import DEFAULT_KEPT_BYTES, OutputName, OutputPiece, ProcessStatus
 from egress.runtime.errors import SpecError
 from egress.runtime.spec import Command
@@ -38,8 +39,8 @@ class RemoteTracker:
         self._translated = translated
 
     def start(self, name: str, command: Command, keep: int = DEFAULT_KEPT_BYTES) -> RemoteTrackedProcess:
-        if command.terminal is not None or command.input not in (None, b""):
-            raise SpecError("a process of the table has neither a terminal nor a file as input", "omit it")
+        if command.input not in (None, b""):
+            raise SpecError("a process of the table has no file as input", "write to it")
         settings = ProcessSettings(
             argv=command.argv,
             cwd=command.cwd,
@@ -48,6 +49,7 @@ class RemoteTracker:
             grace=command.grace,
             stdin=command.input is None,
             keep=keep,
+            terminal=terminal_size(command.terminal),
         )
         with self._translated():
             view = self._client.call(ProcessView, "start_process", {"name": name}, body=settings)
@@ -90,7 +92,7 @@ class RemoteTrackedProcess:
         try:
             return OutputPiece(int(headers["egress-offset"]), data, int(headers["egress-first-offset"]))
         except (KeyError, ValueError):
-            raise _protocol_error() from None
+            raise protocol_error() from None
 
     def follow(self, stream: OutputName = "stdout", offset: int = 0) -> RemoteFollower:
         query = {"stream": stream, "offset": str(offset), "encoding": "base64"}
@@ -131,6 +133,12 @@ class RemoteTrackedProcess:
                 self._client.call(ProcessView, "wait_for_process", self._parts, body=settings)
             )
 
+    def attach(self, columns: int, rows: int) -> RemoteViewer:
+        query = {"columns": str(columns), "rows": str(rows)}
+        with self._translated():
+            stream = self._client.open_stream("attach_terminal", self._parts, query)
+        return RemoteViewer(stream, self.write, lambda: self._client.leave_stream(stream))
+
     def forget(self) -> None:
         with self._translated():
             self._client.tell("delete_process", self._parts)
@@ -159,10 +167,4 @@ def _bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
-        raise _protocol_error() from None
-
-
-def _protocol_error() -> FleetProtocolError:
-    return FleetProtocolError(
-        "the answer breaks the protocol of the API", "run both in the same version of egress"
-    )
+        raise protocol_error() from None

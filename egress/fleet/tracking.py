@@ -33,6 +33,9 @@ class ProcessStatus:
     state: ProcessState
     exit_code: int | None = None
     timed_out: bool = False
+    columns: int | None = None
+    rows: int | None = None
+    """The size of its terminal; None without a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,28 @@ class OutputFollower(Protocol):
 
     def close(self) -> None:
         """Follow no more; a thread that waits for a piece gets the end."""
+
+
+class TerminalViewer(Protocol):
+    """A client at the terminal of a process. Its output ends with the process, or with `close`.
+
+    Any number of viewers see the same, and all of them may type. The size is that of the last one that
+    attached or resized.
+    """
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+    def __next__(self) -> bytes:
+        """The next output. The first piece shows the terminal as it is; so does one after a gap."""
+
+    def write(self, data: bytes) -> None:
+        """Type. Input that the program does not take in some seconds is dropped."""
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the size of the terminal, for all viewers."""
+
+    def close(self) -> None:
+        """Detach; the process goes on. A thread that waits for output gets the end."""
 
 
 class TrackedProcess(Protocol):
@@ -100,6 +125,12 @@ class TrackedProcess(Protocol):
         """Wait for its end, a text in its output, a listener on a port, or an answer over HTTP.
 
         Raises `SandboxTimeoutError`, and `ProcessEndedError` if it ended before any of the others.
+        """
+
+    def attach(self, columns: int, rows: int) -> TerminalViewer:
+        """Attach to its terminal, and give it this size.
+
+        Raises `SandboxStateError` if it has no terminal.
         """
 
     def forget(self) -> None:

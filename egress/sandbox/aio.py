@@ -25,6 +25,7 @@ from egress.sandbox.async_bridge import (
     iterated,
     wrapped,
 )
+from egress.sandbox.attached_terminal import AttachedTerminal
 from egress.sandbox.audit import SandboxAudit
 from egress.sandbox.files import Files
 from egress.sandbox.found_process import FoundProcess
@@ -90,6 +91,23 @@ class AsyncProcess(AsyncTwin[Process]):
         return self._sync.logs()
 
 
+class AsyncAttachedTerminal(AsyncTwin[AttachedTerminal]):
+    """A place at the terminal of a process; see `AttachedTerminal`."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    read = iterated(AttachedTerminal.read)
+    write = awaited(AttachedTerminal.write)
+    resize = awaited(AttachedTerminal.resize)
+    close = awaited(AttachedTerminal.close)
+
+
 class AsyncFoundProcess(AsyncTwin[FoundProcess]):
     """A process that is found by its id; see `FoundProcess`."""
 
@@ -105,6 +123,7 @@ class AsyncFoundProcess(AsyncTwin[FoundProcess]):
     close_stdin = awaited(FoundProcess.close_stdin)
     kill = awaited(FoundProcess.kill)
     wait = awaited(FoundProcess.wait)
+    attach = wrapped(FoundProcess.attach, AsyncAttachedTerminal)
     forget = awaited(FoundProcess.forget)
 
 
@@ -339,6 +358,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
     exec = awaited(Sandbox.exec)
     spawn = wrapped(Sandbox.spawn, AsyncProcess)
     start_process = wrapped(Sandbox.start_process, AsyncFoundProcess)
+    start_terminal = wrapped(Sandbox.start_terminal, AsyncFoundProcess)
     processes = awaited(Sandbox.processes)
     process = wrapped(Sandbox.process, AsyncFoundProcess)
     session = wrapped(Sandbox.session, AsyncSession)

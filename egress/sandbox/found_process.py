@@ -11,6 +11,8 @@ from egress.fleet.http_probe import HttpProbe
 from egress.fleet.tracking import OutputName, OutputPiece, ProcessStatus, TrackedProcess
 from egress.runtime.errors import SandboxTimeoutError
 from egress.runtime.process_signal import signal_name
+from egress.runtime.spec import Terminal
+from egress.sandbox.attached_terminal import AttachedTerminal
 from egress.sandbox.cancellation import cancelled_by, is_cancellable
 from egress.sandbox.options import as_bytes
 
@@ -109,6 +111,15 @@ class FoundProcess:
                 except SandboxTimeoutError:
                     if given_up.is_set() or (end is not None and left <= _SLICE):
                         raise
+
+    def attach(self, *, cols: int = 80, rows: int = 24) -> AttachedTerminal:
+        """Attach to its terminal, and give it this size. Raises `SandboxStateError` if it has none.
+
+        >>> with process.attach(cols=120, rows=40) as terminal:  # doctest: +SKIP
+        ...     print(next(terminal.read()))
+        """
+        size = Terminal(columns=cols, rows=rows)
+        return AttachedTerminal(self._tracked.attach(size.columns, size.rows))
 
     def forget(self) -> None:
         """End it if it runs; from now on nobody finds it."""

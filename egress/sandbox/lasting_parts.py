@@ -8,12 +8,13 @@ from __future__ import annotations
 from egress.fleet.session_table import SessionTable
 from egress.fleet.session_tracking import SessionStatus, SessionTracker, ShellSettings
 from egress.fleet.tracking import DEFAULT_KEPT_BYTES, ProcessStatus, ProcessTracker
-from egress.runtime.spec import Values
+from egress.runtime.spec import Command, Terminal, Values
 from egress.sandbox import capabilities, options
 from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.found_process import FoundProcess
-from egress.sandbox.options import Line, Variables
+from egress.sandbox.options import Line, Variables, command_words
 from egress.sandbox.session import Session
+from egress.sandbox.terminal import SHELL_COMMAND
 
 
 class LastingParts:
@@ -48,6 +49,32 @@ class LastingParts:
         """
         source = None if stdin else b""
         made = options.command(command, cwd=cwd, env=self._variables(env), timeout=timeout, source=source)
+        return FoundProcess(self._tracker().start(self.name, made, keep))
+
+    def start_terminal(
+        self,
+        command: Line | None = None,
+        *,
+        cols: int = 80,
+        rows: int = 24,
+        cwd: str | None = None,
+        env: Variables | None = None,
+        keep: int = DEFAULT_KEPT_BYTES,
+    ) -> FoundProcess:
+        """Start a program in a terminal that goes on without this one; a shell by default.
+
+        Any program finds it again by its id, and attaches to it: see `FoundProcess.attach`. Raises
+        `UnsupportedError` for a runtime alone.
+
+        >>> sandbox.start_terminal(["top"]).id  # doctest: +SKIP
+        '9f2c4e1ab07d5538'
+        """
+        made = Command(
+            argv=SHELL_COMMAND if command is None else command_words(command),
+            cwd=cwd,
+            env=self._variables(env),
+            terminal=Terminal(columns=cols, rows=rows),
+        )
         return FoundProcess(self._tracker().start(self.name, made, keep))
 
     def processes(self) -> list[ProcessStatus]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self
 
+from egress.fleet.process_table import TERMINAL_TYPE
 from egress.runtime.errors import SandboxTimeoutError
 from egress.runtime.protocol import Output
 from egress.runtime.protocol import RuntimeProcess as Running
@@ -16,8 +17,7 @@ from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.options import Line, as_bytes, command_words
 from egress.sandbox.ring_buffer import RingBuffer
 
-TERMINAL_TYPE: Final = "xterm-256color"
-_SHELL_COMMAND: Final = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec sh")
+SHELL_COMMAND: Final = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec sh")
 _MAX_KEPT_BYTES: Final = 8 * MIB
 
 
@@ -39,7 +39,7 @@ class Pty:
         self._came: int | BaseException | None = None
         self.cols, self.rows = cols, rows
         command = Command(
-            argv=_SHELL_COMMAND if line is None else command_words(line),
+            argv=SHELL_COMMAND if line is None else command_words(line),
             cwd=cwd,
             env={"TERM": TERMINAL_TYPE, **env},
             terminal=Terminal(columns=cols, rows=rows),

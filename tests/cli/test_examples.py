@@ -66,6 +66,7 @@ WANTING = {
     "egress rules replay hosts.draft.yaml --since 1d": "file not found: hosts.draft.yaml",
     "egress logs -f run-4f2a9c1e": "`egress up` is not running",
     "egress logs run-4f2a9c1e": "`egress up` is not running",
+    "egress attach run-4f2a9c1e": "`egress up` is not running",
     "egress attach run-4f2a9c1e 9f2c4e1ab07d5538": "`egress up` is not running",
     "egress ps": "`egress up` is not running",
     "egress ps --json": "`egress up` is not running",

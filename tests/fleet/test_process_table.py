@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable, Iterator
 
@@ -267,7 +268,9 @@ def test_an_impossible_start_is_refused(estate: MemoryFleet) -> None:
         with pytest.raises(SpecError):
             tracked.start("one", Command(argv=("true",)), keep)
     with pytest.raises(SpecError):
-        tracked.start("one", Command(argv=("true",), terminal=Terminal(columns=1, rows=1)))
+        tracked.start("one", Command(argv=("true",), terminal=Terminal()), 5)
+    with pytest.raises(SpecError):
+        tracked.start("one", Command(argv=("true",), input=io.BytesIO()))
 
 
 def test_a_forgotten_process_is_ended(estate: MemoryFleet) -> None:

@@ -44,21 +44,23 @@ def attach(begin: Begin, command: Command, *, terminal: bool) -> int:
 
 def _at_terminal(begin: Begin, command: Command) -> int:
     # The spec refuses a timeout at a terminal: `create` limits the sandbox instead.
-    wanted = replace(command, terminal=_size(), timeout=None)
-    with _raw(), SignalForwarder() as signals:
+    wanted = replace(command, terminal=terminal_size(), timeout=None)
+    with raw_terminal(), SignalForwarder() as signals:
         process = begin(wanted, Output(stdout=_Sink(STDOUT, signals.lost)))
-        signals.belong_to(process, resized=lambda: process.resize(_size()))
+        signals.belong_to(process, resized=lambda: process.resize(terminal_size()))
         _feed(process)
         return signals.status(process.wait())
 
 
-def _size() -> Terminal:
+def terminal_size() -> Terminal:
+    """Return the size of our terminal."""
     columns, rows = os.get_terminal_size(STDOUT)
     return Terminal(columns=max(columns, 1), rows=max(rows, 1))
 
 
 @contextmanager
-def _raw() -> Iterator[None]:
+def raw_terminal() -> Iterator[None]:
+    """Pass each key on as it is, until the end of the context."""
     before = termios.tcgetattr(STDIN)
     try:
         tty.setraw(STDIN)

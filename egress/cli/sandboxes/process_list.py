@@ -1,4 +1,4 @@
-"""`egress ps --processes`: list the processes of sandboxes that have an id."""
+"""`egress ps --processes`: list the processes, terminals and sessions of sandboxes, by their ids."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from contextlib import suppress
 from pathlib import Path
 
 from egress.cli import render
-from egress.cli.render import BAD, DIM, GOOD, Cell
+from egress.cli.render import BAD, DIM, DOUBT, GOOD, Cell
 from egress.cli.sandboxes import fleet_session
 from egress.fleet import RemoteRuntime
+from egress.fleet.session_tracking import SessionStatus
 from egress.fleet.tracking import ProcessStatus
 from egress.runtime.errors import SandboxNotFoundError
 
-_HEADS = ("sandbox", "process", "state", "started", "command")
+_HEADS = ("sandbox", "id", "kind", "state", "started", "command")
+_STYLES = {"running": GOOD, "busy": GOOD, "idle": DIM, "lost": DOUBT}
 _MAX_COMMAND = 60
 """Characters of a command in the table."""
 
 
 def show_processes(runtime_dir: Path | None, *, as_json: bool) -> int:
-    """Print the processes of all sandboxes of `egress up`."""
+    """Print the processes and sessions of all sandboxes of `egress up`."""
     with fleet_session.connect_served(runtime_dir) as fleet:
-        found = list(_processes(fleet))
+        found = list(_found(fleet))
     if as_json:
         render.data([_as_data(each) for each in found])
     elif found:
@@ -31,29 +33,48 @@ def show_processes(runtime_dir: Path | None, *, as_json: bool) -> int:
     return 0
 
 
-def _processes(fleet: RemoteRuntime) -> Iterator[ProcessStatus]:
+def _found(fleet: RemoteRuntime) -> Iterator[ProcessStatus | SessionStatus]:
     for info in fleet.list():
         # A sandbox may be removed while the others are looked at.
         with suppress(SandboxNotFoundError):
             yield from fleet.tracked.all(info.name)
+            yield from fleet.sessions.all(info.name)
 
 
-def _row(each: ProcessStatus) -> list[Cell]:
-    state: Cell = (each.state, GOOD if each.state == "running" else DIM)
-    if each.exit_code:
-        state = (f"ended with {each.exit_code}", BAD)
-    words = " ".join(each.argv)
-    shown = words if len(words) <= _MAX_COMMAND else f"{words[:_MAX_COMMAND]}…"
-    return [each.sandbox, each.id, state, f"{each.started:%Y-%m-%d %H:%M:%S}", shown]
+def _kind(each: ProcessStatus | SessionStatus) -> str:
+    if isinstance(each, SessionStatus):
+        return "session"
+    return "process" if each.columns is None else "terminal"
 
 
-def _as_data(each: ProcessStatus) -> dict[str, object]:
-    return {
+def _row(each: ProcessStatus | SessionStatus) -> list[Cell]:
+    state: Cell = (each.state, _STYLES.get(each.state, DIM))
+    if isinstance(each, SessionStatus):
+        started, shown = each.created, each.shell or "bash, or sh"
+    else:
+        if each.exit_code:
+            state = (f"ended with {each.exit_code}", BAD)
+        started, shown = each.started, " ".join(each.argv)
+    shown = shown if len(shown) <= _MAX_COMMAND else f"{shown[:_MAX_COMMAND]}…"
+    return [each.sandbox, each.id, _kind(each), state, f"{started:%Y-%m-%d %H:%M:%S}", shown]
+
+
+def _as_data(each: ProcessStatus | SessionStatus) -> dict[str, object]:
+    common: dict[str, object] = {
         "sandbox": each.sandbox,
         "id": each.id,
+        "kind": _kind(each),
         "state": each.state,
+    }
+    if isinstance(each, SessionStatus):
+        own = {"started": each.created.isoformat(), "waiting": each.waiting, "shell": each.shell}
+        return {**common, **own}
+    return {
+        **common,
         "exit_code": each.exit_code,
         "timed_out": each.timed_out,
         "started": each.started.isoformat(),
         "argv": list(each.argv),
+        "columns": each.columns,
+        "rows": each.rows,
     }

@@ -27,7 +27,10 @@ _STYLES = {"running": GOOD, "paused": DOUBT, "stopped": BAD, "asleep": DIM}
 @click.command()
 @folder_options.of_running
 @click.option(
-    "--processes", "shows_processes", is_flag=True, help="List the processes that have an id instead."
+    "--processes",
+    "shows_processes",
+    is_flag=True,
+    help="List processes, terminals and sessions, by their ids, instead.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def ps(runtime_dir: Path | None, shows_processes: bool, as_json: bool) -> int:

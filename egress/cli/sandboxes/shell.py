@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, Unpack
 
 import click
@@ -12,11 +11,10 @@ from egress.cli.sandboxes import create, fleet_options, fleet_session, sandbox_o
 from egress.cli.sandboxes.attach import has_terminal
 from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
+from egress.cli.sandboxes.shell_words import SHELL_WORDS, prompt_of
 from egress.errors import UsageError
-from egress.runtime.spec import Command, check_name
+from egress.runtime.spec import Command
 
-_SHELL: Final = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")
-"""Bash if the image has it, else sh."""
 _FOR_ANY: Final = frozenset({"sandbox", "runtime_dir", "state_dir"})
 """Options that also apply to an existing sandbox."""
 
@@ -42,7 +40,7 @@ def shell(
     if sandbox is not None:
         _refuse_options()
         with fleet_session.connect_served(fleet_session.served_folder(source)) as there:
-            command = Command(argv=_SHELL, env=_prompt(sandbox), most_output=0)
+            command = Command(argv=SHELL_WORDS, env=prompt_of(sandbox), most_output=0)
             return create.attach_command(there, sandbox, command, terminal=has_terminal())
     request = create.read_request(given)
     with fleet_session.fleet(source, spec=request.spec, image=request.image, agent=request.agent) as fleet:
@@ -50,8 +48,8 @@ def shell(
             fleet_session.introduce(fleet.about)
         spec = create.spec_of(fleet, request)
         since = summary.mark(fleet.about)
-        prompt = _prompt(spec.name)
-        status = create.run_in(fleet, spec, _SHELL, seconds=request.seconds, keep=False, env=prompt)
+        prompt = prompt_of(spec.name)
+        status = create.run_in(fleet, spec, SHELL_WORDS, seconds=request.seconds, keep=False, env=prompt)
         summary.show(fleet.about, spec.name, since)
         return status
 
@@ -67,12 +65,3 @@ def _refuse_options() -> None:
                 f"{each.opts[0]} applies only to a new sandbox",
                 "remove the option, or the name of the sandbox",
             )
-
-
-def _prompt(name: str) -> Mapping[str, str]:
-    """Return variables that make a shell's prompt show the sandbox: its user may have no name there."""
-    check_name(name)
-    # The only form that dash, busybox and bash all expand.
-    prompt = f"{name}:$PWD\\$ "
-    # Bash start-up files replace PS1 before the first prompt; PROMPT_COMMAND runs after them, once.
-    return {"PS1": prompt, "PROMPT_COMMAND": f"PS1='{prompt}'; unset PROMPT_COMMAND"}

@@ -255,6 +255,7 @@ export interface ProcessSettings {
   grace?: number | undefined;
   stdin?: boolean | undefined;
   keep?: number | null | undefined;
+  terminal?: TerminalSize | null | undefined;
 }
 
 /** A process. `lost` means that its sandbox ended under it. */
@@ -266,6 +267,8 @@ export interface ProcessView {
   state: "ended" | "lost" | "running";
   exit_code: number | null;
   timed_out: boolean;
+  columns: number | null;
+  rows: number | null;
 }
 
 /** The processes of a sandbox: those that run, and the last that ended. */
@@ -544,6 +547,8 @@ export interface Operations {
   signal_process: { parts: { name: string; process: string; }; body: SignalSettings; answer: void; };
   /** Wait for the end of a process, a text in its output, a listener, or an answer over HTTP. */
   wait_for_process: { parts: { name: string; process: string; }; body: WaitSettings; answer: ProcessView; };
+  /** Attach to the terminal of a process, with a WebSocket; the process goes on without it. */
+  attach_terminal: { parts: { name: string; process: string; }; query?: { columns?: number | null | undefined; rows?: number | null | undefined; }; };
   /** Create a session, or return the one of this id; one that is lost begins again. */
   ensure_session: { parts: { name: string; session: string; }; body: SessionSettings; answer: SessionView; };
   /** Return a session. */
@@ -639,6 +644,7 @@ export const OPERATIONS: { readonly [Name in keyof Operations]: readonly [string
   write_input: ["POST", "/v1/sandboxes/{name}/processes/{process}/stdin"],
   signal_process: ["POST", "/v1/sandboxes/{name}/processes/{process}/signal"],
   wait_for_process: ["POST", "/v1/sandboxes/{name}/processes/{process}/wait"],
+  attach_terminal: ["GET", "/v1/sandboxes/{name}/processes/{process}/terminal"],
   ensure_session: ["PUT", "/v1/sandboxes/{name}/sessions/{session}"],
   get_session: ["GET", "/v1/sandboxes/{name}/sessions/{session}"],
   delete_session: ["DELETE", "/v1/sandboxes/{name}/sessions/{session}"],

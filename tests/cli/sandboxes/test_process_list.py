@@ -1,4 +1,4 @@
-"""`egress ps --processes`: the processes that have an id."""
+"""`egress ps --processes`: the processes, terminals and sessions that have an id."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 from egress.cli.main import main
 from egress.fleet import Fleet
-from egress.runtime.spec import Command
+from egress.fleet.session_tracking import ShellSettings
+from egress.runtime.spec import Command, Terminal
 
 Captured = pytest.CaptureFixture[str]
 
@@ -28,9 +29,25 @@ def test_processes_are_listed(fleet: Fleet, folder: Path, capsys: Captured) -> N
     assert listed(folder) == 0
     out = capsys.readouterr().out
     head, first, second = (line.split() for line in out.splitlines())
-    assert head == ["sandbox", "process", "state", "started", "command"]
-    assert (first[:3], first[-2:]) == (["one", process.id, "running"], ["sleep", "infinity"])
-    assert second[1:5] == [failed.id, "ended", "with", "1"]
+    assert head == ["sandbox", "id", "kind", "state", "started", "command"]
+    assert (first[:3], first[-2:]) == (["one", process.id, "process"], ["sleep", "infinity"])
+    assert second[1:6] == [failed.id, "process", "ended", "with", "1"]
     assert "\x1b[2J" not in out
     assert listed(folder, "--json") == 0
     assert [each["exit_code"] for each in json.loads(capsys.readouterr().out)] == [None, 1]
+
+
+@pytest.mark.usefixtures("box")
+def test_terminals_and_sessions_are_listed_beside_them(fleet: Fleet, folder: Path, capsys: Captured) -> None:
+    terminal = fleet.tracked.start("one", Command(argv=("sleep", "infinity"), terminal=Terminal()))
+    fleet.sessions.open("one", "build", ShellSettings(shell="/bin/dash"))
+    assert listed(folder) == 0
+    _, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert first[1:4] == [terminal.id, "terminal", "running"]
+    assert (second[1:4], second[-1]) == (["build", "session", "idle"], "/bin/dash")
+    assert listed(folder, "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [(each["kind"], each.get("columns"), each.get("waiting")) for each in data] == [
+        ("terminal", 80, None),
+        ("session", None, 0),
+    ]
