@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from egress.api import log_schema, policy_schema
+from egress.api import log_schema, policy_schema, rules_schema
 from egress.api.operation import Operation
 
 _POLICY: Final = "/v1/sandboxes/{name}/policy"
@@ -68,5 +68,54 @@ OPERATOR_OPERATIONS: Final = (
         query=log_schema.SuggestionQuery,
         answer=log_schema.SuggestionView,
         owner_only=True,
+    ),
+    Operation(
+        name="check_rules",
+        method="POST",
+        path="/v1/rules/check",
+        summary="Find every mistake in the text of a rule file, which is not put in force.",
+        body=rules_schema.RulesText,
+        answer=rules_schema.CheckView,
+        owner_only=True,
+    ),
+    Operation(
+        name="explain_for_profile",
+        method="POST",
+        path="/v1/rules/explain",
+        summary="Decide on a request of any sandbox of a profile as the proxy would, and send nothing.",
+        body=rules_schema.ProfileRequest,
+        answer=policy_schema.ExplanationView,
+        owner_only=True,
+    ),
+    Operation(
+        name="reload_rules",
+        method="POST",
+        path="/v1/rules/reload",
+        summary="Read the rule files of the proxy again; files with a mistake change nothing.",
+        answer=rules_schema.ReloadView,
+        owner_only=True,
+    ),
+    Operation(
+        name="get_proxy",
+        method="GET",
+        path="/v1/proxy",
+        summary="Return the status of the proxy: its rules, its requests, and what is revoked.",
+        answer=rules_schema.ProxyView,
+        owner_only=True,
+    ),
+    Operation(
+        name="list_secrets",
+        method="GET",
+        path="/v1/secrets",
+        summary="Return the names of the secrets, and whether each was resolved; never a value.",
+        answer=rules_schema.SecretsView,
+        owner_only=True,
+    ),
+    Operation(
+        name="probe",
+        method="GET",
+        path="/v1/healthz",
+        summary="Answer 200 if the proxy can serve, and 503 if not; needs no token.",
+        returns="bytes",
     ),
 )

@@ -37,10 +37,12 @@ from egress.api_server.exec_call import serve_exec
 from egress.api_server.exec_stream import serve_exec_stream
 from egress.api_server.files import FILE_CALLS, get_file, head_file, put_file
 from egress.api_server.git_calls import clone
+from egress.api_server.health import is_proxy_ready
 from egress.api_server.log_calls import LOG_STREAMS
 from egress.api_server.policy_calls import POLICY_CALLS
 from egress.api_server.port_stream import serve_port_stream
 from egress.api_server.processes import PROCESS_CALLS, PROCESS_STREAMS
+from egress.api_server.rules_calls import RULES_CALLS
 from egress.api_server.sandboxes import SANDBOX_CALLS
 from egress.api_server.sessions import SESSION_CALLS, exec_in_session
 from egress.api_server.terminal_stream import serve_terminal
@@ -52,11 +54,18 @@ async def _openapi(call: ApiCall, _: Request) -> Response:
     return Response(msgspec.json.encode(document), media_type="application/json")
 
 
+async def _probe(call: ApiCall, _: Request) -> Response:
+    folder = call.fleet.about.runtime_dir
+    is_ready = await call.context.health.is_ready(lambda: call.context.in_thread(is_proxy_ready, folder))
+    return Response(status_code=HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
+
+
 BLOCKING_CALLS: dict[str, BlockingHandler] = {
     **SANDBOX_CALLS,
     **FILE_CALLS,
     **PROCESS_CALLS,
     **POLICY_CALLS,
+    **RULES_CALLS,
     **SESSION_CALLS,
 }
 STREAM_CALLS: dict[str, StreamHandler] = {
@@ -73,6 +82,7 @@ STREAM_CALLS: dict[str, StreamHandler] = {
     "clone": clone,
     "events": follow_events,
     "openapi": _openapi,
+    "probe": _probe,
 }
 WEBSOCKET_CALLS: dict[str, Callable[[ApiCall, WebSocket], Awaitable[None]]] = {
     "exec_stream": serve_exec_stream,

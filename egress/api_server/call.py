@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from egress.api.operation import Operation
 from egress.api.schema import MAX_BODY_BYTES, Problem
+from egress.api_server.health import HealthLooks
 from egress.api_server.run_log import RunLog
 from egress.errors import EgressError
 from egress.fleet.api_values import problem_of
@@ -47,6 +48,7 @@ class ApiContext:
     calls: CapacityLimiter = field(default_factory=_limiter)
     waits: CapacityLimiter = field(default_factory=_limiter)
     log: RunLog = field(default_factory=RunLog)
+    health: HealthLooks = field(default_factory=HealthLooks)
 
     async def in_thread[T](self, function: Callable[..., T], *values: object) -> T:
         """Run a function that blocks. A caller that leaves does not stop it."""
@@ -195,6 +197,8 @@ STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "grant.not_delegated": HTTPStatus.FORBIDDEN,
     "grant.refused": HTTPStatus.CONFLICT,
     "grant.not_found": HTTPStatus.NOT_FOUND,
+    "rules.refused": HTTPStatus.CONFLICT,
+    "rules.unchecked": HTTPStatus.UNPROCESSABLE_ENTITY,
     "log.not_found": HTTPStatus.NOT_FOUND,
     "log.busy": HTTPStatus.SERVICE_UNAVAILABLE,
     "log.slow": HTTPStatus.SERVICE_UNAVAILABLE,

@@ -125,3 +125,15 @@ class RequestNotLoggedError(SandboxError):
     """The log of this run has no request of this id."""
 
     code = "log.not_found"
+
+
+class RulesRefusedError(SandboxError):
+    """The rule files have mistakes; the last good rules stay in force."""
+
+    code = "rules.refused"
+
+
+class CheckFailedError(SandboxError):
+    """The text of a rule file could not be checked within its limits."""
+
+    code = "rules.unchecked"

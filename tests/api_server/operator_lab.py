@@ -61,7 +61,10 @@ class ApiEntrance:
     def connection(self) -> http.client.HTTPConnection:
         if self.port:
             return http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
-        return RawConnection(str(self.folder / "run" / "sandboxes.sock"))
+        connection = RawConnection(str(self.folder / "run" / "sandboxes.sock"))
+        connection.connect()
+        connection.sock.settimeout(TIMEOUT)
+        return connection
 
     def ask(self, method: str, target: str, body: object = None, **headers: str) -> Answer:
         """Make one call; a body that is not bytes is sent as JSON."""

@@ -33,6 +33,7 @@ from egress.proxy.control.revocation import (
 from egress.proxy.control.rule_reload import ReloadOutcome, RuleReloader
 from egress.proxy.control.sandbox_grants import SandboxPolicies
 from egress.proxy.control.sandbox_routes import SandboxRoutes
+from egress.proxy.control.secret_states import SecretStates
 from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
@@ -207,6 +208,7 @@ class ControlService:
             **self._enrolment.routes(),
             **self.policies.routes(),
             **RequestExplanations(self.engine).routes(),
+            **SecretStates(self.engine, self.withdrawals).routes(),
         }
 
     async def _healthz(self, _: Body) -> ControlReply:

@@ -6,6 +6,14 @@ export interface ChangeView {
   path: string;
 }
 
+/** What is wrong with a rule file. */
+export interface CheckView {
+  ok: boolean;
+  digest: string | null;
+  findings: readonly FindingView[];
+  total: number;
+}
+
 /** A repository to clone. The address holds no credential: the rules inject it. */
 export interface CloneSettings {
   url: string;
@@ -107,6 +115,15 @@ export interface FileView {
   modified: string;
   is_link: boolean;
   path: string;
+}
+
+/** A mistake or a doubt in a rule file. */
+export interface FindingView {
+  line: number;
+  column: number;
+  severity: "error" | "notice" | "warning";
+  message: string;
+  hint: string;
 }
 
 /** The server: what kind of sandboxes it has, and where its record lies. */
@@ -276,10 +293,38 @@ export interface ProcessesView {
   processes: readonly ProcessView[];
 }
 
+/** A request to explain, for any sandbox of a profile. */
+export interface ProfileRequest {
+  url: string;
+  method?: string | undefined;
+  headers?: Readonly<Record<string, string>> | undefined;
+  websocket?: boolean | undefined;
+  profile?: string | null | undefined;
+}
+
+/** The status of the proxy. */
+export interface ProxyView {
+  version: string;
+  run: string;
+  since: string;
+  ready: boolean;
+  problems: readonly string[];
+  rules: RulesView;
+  connections: number;
+  requests: Readonly<Record<string, number>>;
+  killed: Readonly<Record<string, readonly string[]>>;
+}
+
 /** How many sandboxes with these settings to keep ready; 0 ends it. */
 export interface ReadySettings {
   count: number;
   settings?: SandboxSettings | undefined;
+}
+
+/** The outcome of a reload. */
+export interface ReloadView {
+  result: "loaded" | "unchanged";
+  policy: string;
 }
 
 /** A path and its new name. An existing file of the new name is replaced, a folder is not. */
@@ -309,6 +354,24 @@ export interface ResultMessage {
   exit_code: number;
   duration: number;
   timed_out: boolean;
+}
+
+/** The text of a rule file. It is checked alone: no file of the server is read. */
+export interface RulesText {
+  text: string;
+}
+
+/** The rules of the proxy. */
+export interface RulesView {
+  files: readonly string[];
+  digest: string;
+  in_force: string;
+  loaded: string;
+  mode: string;
+  hosts: number;
+  networks: number;
+  reloads: Readonly<Record<string, number>>;
+  refused: readonly string[];
 }
 
 /** An event of a sandbox. */
@@ -359,6 +422,21 @@ export interface SandboxView {
 /** Sandboxes, by name. */
 export interface SandboxesView {
   sandboxes: readonly SandboxView[];
+}
+
+/** A secret of the rules: whether its value is known, and never the value. */
+export interface SecretView {
+  name: string;
+  source: string;
+  state: "pending" | "resolved" | "revoked" | "unavailable";
+  age: number | null;
+  cause: string;
+  hint: string;
+}
+
+/** The secrets of the rules, by name. */
+export interface SecretsView {
+  secrets: readonly SecretView[];
 }
 
 /** The result of a command in a session. */
@@ -613,6 +691,18 @@ export interface Operations {
   query_log: { query?: { verdict?: "" | "allow" | "cut" | "deny" | undefined; host?: string | undefined; method?: string | undefined; status?: string | undefined; code?: string | undefined; rule?: string | undefined; secret?: string | undefined; event?: string | undefined; grep?: string | undefined; since?: string | undefined; until?: string | undefined; limit?: number | undefined; cursor?: string | undefined; last?: number | undefined; sandbox?: string | undefined; }; };
   /** Return the smallest change of the rules that would allow a denied request. */
   suggest_rule: { query: { request: string; }; answer: SuggestionView; };
+  /** Find every mistake in the text of a rule file, which is not put in force. */
+  check_rules: { body: RulesText; answer: CheckView; };
+  /** Decide on a request of any sandbox of a profile as the proxy would, and send nothing. */
+  explain_for_profile: { body: ProfileRequest; answer: ExplanationView; };
+  /** Read the rule files of the proxy again; files with a mistake change nothing. */
+  reload_rules: { answer: ReloadView; };
+  /** Return the status of the proxy: its rules, its requests, and what is revoked. */
+  get_proxy: { answer: ProxyView; };
+  /** Return the names of the secrets, and whether each was resolved; never a value. */
+  list_secrets: { answer: SecretsView; };
+  /** Answer 200 if the proxy can serve, and 503 if not; needs no token. */
+  probe: {  };
 }
 
 /** The method and the path of each call. */
@@ -677,6 +767,12 @@ export const OPERATIONS: { readonly [Name in keyof Operations]: readonly [string
   query_audit: ["GET", "/v1/sandboxes/{name}/audit"],
   query_log: ["GET", "/v1/log"],
   suggest_rule: ["GET", "/v1/log/suggestion"],
+  check_rules: ["POST", "/v1/rules/check"],
+  explain_for_profile: ["POST", "/v1/rules/explain"],
+  reload_rules: ["POST", "/v1/rules/reload"],
+  get_proxy: ["GET", "/v1/proxy"],
+  list_secrets: ["GET", "/v1/secrets"],
+  probe: ["GET", "/v1/healthz"],
 };
 
 /** The types of problems. A later server may have more. */
@@ -718,6 +814,8 @@ export type ProblemType =
   | "proxy.failed"
   | "range.unsatisfiable"
   | "request.invalid"
+  | "rules.refused"
+  | "rules.unchecked"
   | "sandbox.died"
   | "sandbox.differs"
   | "sandbox.exists"
