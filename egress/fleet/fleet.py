@@ -269,7 +269,8 @@ class Fleet:
     # Previews
 
     def expose(self, name: str, port: int, expires: float | None = None) -> Preview:
-        with self._in_use(name):
+        # A removal meanwhile would withdraw nothing, and the address would lead to the next sandbox of the name.
+        with self._exclusive(name), self._in_use(name):
             self._runtime.info(name)
             return self.exposed.expose(name, port, expires)
 
@@ -397,6 +398,11 @@ class Fleet:
     def _remove_if_expired(self, name: str) -> bool:
         try:
             with self._exclusive(name):
+                # Looked at again: the removal of others takes a while, and the name may be that of a new
+                # sandbox by now.
+                member = self._members.get(name)
+                if member is None or not member.is_leaving:
+                    return False
                 self._remove_member(name)
         except Exception as error:  # noqa: BLE001 - the others are removed in any case
             # The member keeps `is_leaving`, so the next tick retries.

@@ -85,8 +85,7 @@ class SandboxSleep:
             return
         # Calls that come meanwhile wait here, and find it awake.
         with self._exclusive(name):
-            if self._members.get(name) is not member or member.is_leaving:
-                raise SandboxNotFoundError.named(name)
+            self._refuse_replaced(name, member)
             if self._is_awake(member):
                 return
             self._check()
@@ -119,6 +118,7 @@ class SandboxSleep:
 
     def _fall_asleep(self, name: str, member: FleetMember, may: Callable[[], bool]) -> bool:
         with self._exclusive(name):
+            self._refuse_replaced(name, member)
             if member.sleep == "asleep":
                 return False
             state = self._runtime.info(name).state
@@ -139,6 +139,11 @@ class SandboxSleep:
                 member.sleep, member.has_slept = "asleep", True
         _log.info("sandbox.asleep", sandbox=name)
         return True
+
+    def _refuse_replaced(self, name: str, member: FleetMember) -> None:
+        """Refuse a sandbox that was removed: its name may be that of another one by now."""
+        if self._members.get(name) is not member or member.is_leaving:
+            raise SandboxNotFoundError.named(name)
 
     def _refuse_revoked(self, name: str) -> None:
         if name in self._revoked():

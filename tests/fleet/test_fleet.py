@@ -304,6 +304,47 @@ def test_a_name_whose_time_is_over_can_be_taken_at_once(
     assert estate.fleet.remove_expired() == ()
 
 
+def test_a_name_that_is_taken_while_others_are_removed_is_that_of_a_new_sandbox(
+    estate: MemoryFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, remove = estate.fleet, estate.runtime.remove
+    for name in ("one", "two"):
+        fleet.create(spec(name), SandboxLifetime(timeout=1))
+    estate.clock.now += 1
+
+    def slow(name: str) -> None:
+        remove(name)
+        if name == "one":
+            fleet.create(spec("two", ports=(81,)))
+            fleet.start("two")
+
+    monkeypatch.setattr(estate.runtime, "remove", slow)
+    assert fleet.remove_expired() == ("one",)
+    assert fleet.info("two").state == "running"
+
+
+def test_a_port_that_is_exposed_during_a_removal_is_not_that_of_the_next_sandbox(
+    estate: MemoryFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, info, removals = estate.fleet, estate.runtime.info, list[threading.Thread]()
+    fleet.create(spec())
+
+    def slow(name: str) -> Info:
+        found = info(name)
+        monkeypatch.setattr(estate.runtime, "info", info)
+        removals.append(threading.Thread(target=fleet.remove, args=(name,)))
+        removals[0].start()
+        # As long as it takes, if nothing holds it up.
+        removals[0].join(0.2)
+        return found
+
+    monkeypatch.setattr(estate.runtime, "info", slow)
+    fleet.expose("one", 8000)
+    removals[0].join(30)
+    fleet.create(spec(ports=(81,)))
+    assert fleet.previews() == ()
+
+
 def test_a_thread_looks_for_those_who_have_to_go() -> None:
     fleet = Fleet(FakeRuntime(), tick=0.01)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -361,6 +362,23 @@ def test_one_that_sleeps_is_removed_and_its_name_is_free(asleep: MemoryFleet) ->
         asleep.fleet.wake("one")
     asleep.fleet.create(spec(), SLEEPS)
     assert state(asleep.fleet) == "created"
+
+
+def test_the_next_one_of_its_name_is_not_put_to_sleep_in_its_place(
+    estate: MemoryFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, exclusive = estate.fleet, estate.fleet._exclusive
+
+    def late(name: str) -> AbstractContextManager[None]:
+        fleet.remove(name)
+        fleet.create(spec(ports=(81,)), SLEEPS)
+        fleet.start(name)
+        return exclusive(name)
+
+    monkeypatch.setattr(fleet._sleep, "_exclusive", late)
+    with pytest.raises(SandboxNotFoundError):
+        fleet.sleep("one")
+    assert state(fleet) == "running"
 
 
 def test_a_thread_puts_it_to_sleep() -> None:
