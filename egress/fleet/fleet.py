@@ -269,7 +269,7 @@ class Fleet:
     # Previews
 
     def expose(self, name: str, port: int, expires: float | None = None) -> Preview:
-        # A removal meanwhile would withdraw nothing, and the address would lead to the next sandbox of the name.
+        # After a removal meanwhile, the address would lead to the next sandbox of this name.
         with self._exclusive(name), self._in_use(name):
             self._runtime.info(name)
             return self.exposed.expose(name, port, expires)

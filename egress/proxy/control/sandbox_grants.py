@@ -40,6 +40,8 @@ class SandboxPolicies:
         self._engine = engine
         self._recorded: dict[str, tuple[Grant, ...]] = {}
         """The grants that were in force when this was last looked at, by sandbox."""
+        self._ends: dict[str, float] = {}
+        """When each grant ends at the latest, by a clock that is never put back."""
 
     def routes(self) -> Routes:
         return {
@@ -96,6 +98,7 @@ class SandboxPolicies:
             return self._refused(409, identity, terms, error)
         except EgressError as error:
             return _refusal(503, error)
+        self._ends[grant.id] = self._engine.clock.monotonic() + terms.ttl
         self._put(overlay)
         return ControlReply(201, grant_fields(grant))
 
@@ -121,15 +124,23 @@ class SandboxPolicies:
 
     def expire(self) -> None:
         """End the grants whose time is over; called about once a second."""
-        now = self._engine.clock.now()
+        now, elapsed = self._engine.clock.now(), self._engine.clock.monotonic()
+        # Decisions go by the time of day. Where that is put back, a grant would hold for longer than it may.
+        late = {grant for grant, end in self._ends.items() if end <= elapsed}
         for name, overlay in list(self._engine.policy.overlays.items()):
             live = overlay.at(now)
+            if any(grant.id in late for grant in live.grants):
+                live = replace(
+                    live, grants=tuple(each for each in live.grants if each.id not in late), routes={}
+                )
             if live is overlay:
                 continue
             self._put(live)
             for grant in overlay.grants:
                 if grant not in live.grants:
                     self._note("grant.expired", name, grant)
+        there = {grant.id for each in self._engine.policy.overlays.values() for grant in each.grants}
+        self._ends = {grant: end for grant, end in self._ends.items() if grant in there}
 
     def note_dropped(self, reason: str) -> None:
         """Record the grants that are gone from the policy since it was last looked at."""

@@ -50,15 +50,21 @@ def delegate(*ports: int) -> str:
 
 
 class MovedClock(SystemClock):
-    """The clock of the machine, put forward."""
+    """The clock of the machine, put forward or back."""
 
     by = 0
+    passed = 0.0
+    """Seconds that pass without the time of day."""
 
     def now(self) -> int:
         return super().now() + self.by
 
     def now_ns(self) -> int:
         return super().now_ns() + self.by * 10**9
+
+    @staticmethod
+    def monotonic() -> float:
+        return SystemClock.monotonic() + MovedClock.passed
 
 
 @dataclass
@@ -139,6 +145,20 @@ async def test_a_denied_request_is_allowed_by_a_grant_without_the_credential_unt
     change = f"allow POST https://{NAME}:{granting.upstream.port}/echo"
     assert (made["sandbox"], made["grant"], made["change"], made["by"]) == (SANDBOX, grant, change, "alice")
     assert (over["grant"], over["change"]) == (grant, change)
+
+
+async def test_a_clock_that_is_put_back_gives_a_grant_no_more_time(
+    granting: Granting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await granting.grant("allow", methods=["POST"], paths=["/echo"])
+    granting.clock.by = -600
+    granting.running.service.policies.expire()
+    assert (await granting.get("/echo", "POST")).status == 200
+    monkeypatch.setattr(MovedClock, "passed", float(TTL))
+    granting.running.service.policies.expire()
+    assert (await granting.get("/echo", "POST")).header("egress-denied") == "rule.none"
+    (over,) = granting.running.events("grant.expired")
+    assert over["grant"] == granting.ids[0]
 
 
 async def test_a_deny_ends_what_is_open_and_is_lifted_when_it_is_taken_back(granting: Granting) -> None:
