@@ -55,6 +55,11 @@ class ApiPortSettings:
         scheme = "https" if self.certificate else "http"
         return f"{scheme}://{self.names[0]}:{self.at.port}" if self.names else f"{scheme}://{self.at}"
 
+    @property
+    def private_files(self) -> tuple[Path, ...]:
+        """Files that no sandbox may see."""
+        return (self.token_file,) if self.key is None else (self.token_file, self.key)
+
     def check(self) -> None:
         """Raise `UsageError` for settings that do not fit together."""
         if (self.certificate is None) != (self.key is None):

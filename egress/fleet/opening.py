@@ -127,12 +127,13 @@ def open_embedded(  # noqa: PLR0913 - each parameter is a setting of the fleet
     options: Sequence[str] = (),
     expected: ExpectedSpec | None = None,
     keeps: bool = False,
+    private_files: Sequence[Path] = (),
 ) -> Iterator[Fleet]:
     """Open a fleet of this process alone, with its own proxy.
 
     `choose` names the runtime, after raising whatever keeps it from being used. It is called while the proxy
     loads, and before the proxy opens anything. With `keeps`, sandboxes in containers outlive a fleet that is
-    killed, or leaves them, and those of the last such fleet come back.
+    killed, or leaves them, and those of the last such fleet come back. No sandbox sees `private_files`.
     """
     state = environment.state_dir(environ)
     audit = environment.audit_dir(environ)
@@ -161,7 +162,8 @@ def open_embedded(  # noqa: PLR0913 - each parameter is a setting of the fleet
         )
         home = folders.sandbox_home(folder, choice.kind)
         # Sandboxes must never see the proxy's sockets, state, log, key or password.
-        guarded = (folder, private, state, audit, *_own_files(environ, options), *_engines(environ))
+        own = (*_own_files(environ, options), *private_files)
+        guarded = (folder, private, state, audit, *own, *_engines(environ))
         # The runtime sets up what needs no proxy before it asks the proxy for the first time.
         proxy_client = ControlProxyClient(private, proxy.release)
         parameters = RuntimeParameters(
@@ -203,8 +205,8 @@ def _engines(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _own_files(environ: Mapping[str, str], options: Sequence[str]) -> Iterator[Path]:
-    """Files that the settings place elsewhere and no sandbox may see: the log, its key, the password."""
-    for flag in ("--audit-dir", "--audit-key", "--password-file", "--state-dir"):
+    """Files that the settings place elsewhere and no sandbox may see: the log, its key, passwords, tokens."""
+    for flag in ("--audit-dir", "--audit-key", "--metrics-token-file", "--password-file", "--state-dir"):
         if own := environ.get("EGRESS_" + flag[2:].upper().replace("-", "_")):
             yield Path(own)
         for word, after in pairwise((*options, "")):

@@ -51,6 +51,11 @@ class PreviewPlace:
     def scheme(self) -> str:
         return "http" if self.certificate is None else "https"
 
+    @property
+    def private_files(self) -> tuple[Path, ...]:
+        """Files that no sandbox may see."""
+        return () if self.key is None else (self.key,)
+
     def check(self) -> None:
         """Raise `UsageError` for settings that do not fit together."""
         if (self.certificate is None) != (self.key is None):

@@ -139,11 +139,18 @@ def test_what_settings_place_elsewhere_is_closed_to_sandboxes(
     rules: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S-49: a sandbox moved the log away that it was mounted with, and nothing was said of it."""
-    for name, variable in (("log", "AUDIT_DIR"), ("key", "AUDIT_KEY"), ("word", "PASSWORD_FILE")):
+    for name, variable in (
+        ("log", "AUDIT_DIR"),
+        ("key", "AUDIT_KEY"),
+        ("word", "PASSWORD_FILE"),
+        ("count", "METRICS_TOKEN_FILE"),
+    ):
         (tmp_path / name).mkdir()
         monkeypatch.setenv(f"EGRESS_{variable}", str(tmp_path / name / "it"))
-    given = put(tmp_path / "given/it", "another-one-of-these")
-    given.chmod(0o600)
+    given, counted = put(tmp_path / "given/it", "another-one-of-these"), put(tmp_path / "count/it", "t" * 40)
+    for file in (given, counted):
+        file.chmod(0o600)
+    monkeypatch.setenv("EGRESS_METRICS_LISTEN", "127.0.0.1:0")
     places: list[RuntimeParameters] = []
 
     def made(_: RuntimeChoice, place: RuntimeParameters) -> tuple[Runtime, FleetInfo]:
@@ -154,7 +161,7 @@ def test_what_settings_place_elsewhere_is_closed_to_sandboxes(
     options = ("--password-file", str(given))
     with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder, options=options):
         [place] = places
-        for name in ("log", "key", "word", "given"):
+        for name in ("log", "key", "word", "count", "given"):
             for writable in (False, True):
                 mount = Mount(source=tmp_path / name, target="/work", writable=writable)
                 with pytest.raises(MountError, match="must not see"):

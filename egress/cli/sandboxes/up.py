@@ -105,6 +105,13 @@ class UpPorts:
     api: ApiPortSettings | None
     previews: PreviewPlace | None
 
+    @property
+    def private_files(self) -> tuple[Path, ...]:
+        """Files that no sandbox may see."""
+        return tuple(
+            file for each in (self.api, self.previews) if each is not None for file in each.private_files
+        )
+
 
 # In this process ----------------------------------------------------------------------------------
 
@@ -141,6 +148,7 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int, por
                     seccomp=source.seccomp,
                     options=source.proxy_options,
                     keeps=True,
+                    private_files=ports.private_files,
                 )
             )
             # Whatever ends this process but a request: the sandboxes of the last one are not to be lost.

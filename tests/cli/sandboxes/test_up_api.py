@@ -118,6 +118,13 @@ def test_a_background_process_has_the_certificate_and_the_token_that_were_named(
         sandbox.files.write("file", "there")
         assert sandbox.files.read_text("file") == "there"
     assert not (place.folder / "state" / "api.token").exists()
+    # Whoever has them has the API, and a sandbox may have a way to its address by the rules.
+    for mount in (token, key, place.folder):
+        refused = place.egress("run", "-q", "--mount", f"{mount}:/mounted", "--", "true")
+        assert refused.status != 0
+        assert "must not see" in refused.err
+    public = place.egress("run", "-q", "--mount", f"{ca}:/mounted", "--", "cat", "/mounted")
+    assert public.out == ca.read_text()
 
 
 def test_a_port_that_is_taken_is_told_and_nothing_starts(place: ApiPlace) -> None:
