@@ -25,13 +25,7 @@ from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime, check_on_idle
 from egress.fleet.member import FleetMember, refuse_different
 from egress.fleet.preview import Previews
 from egress.fleet.process_table import ProcessTable
-from egress.fleet.protocol import (
-    FleetInfo,
-    Preview,
-    SandboxStatus,
-    Snapshot,
-    SnapshotKind,
-)
+from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot, SnapshotKind
 from egress.fleet.proxy_policies import ProxyPolicies
 from egress.fleet.sandbox_snapshots import FleetSnapshots
 from egress.fleet.session_table import SessionTable
