@@ -123,6 +123,14 @@ gone.
 a new shell, as the session began. The end of the sandbox ends a session, also a sleep or a stop: it is then
 `lost`, each command is refused with `sandbox.died`, and the next `PUT` begins it anew.
 """
+PROGRESS = """\
+## Calls that take a while
+
+Creating, starting, cloning and taking a snapshot may take longer than a person waits in silence. With
+`Accept: text/event-stream` these calls answer with events: `progress` for each stage and each second, then
+`result` with what the plain call answers, or `problem`. The status is 200 in both cases. A client that leaves
+does not stop the work.
+"""
 RULES_AND_LOG = """\
 ## Rules and log of a sandbox
 
@@ -175,6 +183,7 @@ def text() -> Iterator[str]:
         yield _message(kind)
     yield ""
     yield SESSIONS
+    yield PROGRESS
     yield RULES_AND_LOG
     yield "## Types of problems"
     yield ""

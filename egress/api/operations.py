@@ -59,6 +59,7 @@ _ALL: Final = (
         body=schema.SandboxSettings,
         answer=schema.SandboxView,
         status=201,
+        can_follow=True,
     ),
     Operation(
         name="ensure_sandbox",
@@ -67,6 +68,7 @@ _ALL: Final = (
         summary="Create a sandbox, or return the one of this name that has the same settings.",
         body=schema.SandboxSettings,
         answer=schema.SandboxView,
+        can_follow=True,
     ),
     Operation(
         name="get_sandbox",
@@ -89,6 +91,7 @@ _ALL: Final = (
         path=f"{_SANDBOX}/start",
         summary="Make a sandbox ready for commands.",
         answer=schema.SandboxView,
+        can_follow=True,
     ),
     _sandbox_verb("stop", "End all processes of a sandbox; its files stay."),
     _sandbox_verb("sleep", "Stop a running sandbox until its next use; its files stay."),
@@ -339,6 +342,7 @@ _ALL: Final = (
         summary="Clone a repository over HTTPS.",
         body=schema.CloneSettings,
         answer=schema.CloneView,
+        can_follow=True,
     ),
     Operation(
         name="dial",
@@ -384,6 +388,7 @@ _ALL: Final = (
         summary="Keep the files of a sandbox under a name.",
         body=schema.SnapshotSettings,
         answer=schema.SnapshotView,
+        can_follow=True,
     ),
     Operation(
         name="delete_snapshot",

@@ -56,6 +56,15 @@ class Problem(ApiView, frozen=True):
     """The cure."""
 
 
+class ProgressView(ApiView, frozen=True):
+    """The progress of a call that takes a while."""
+
+    stage: str
+    """What is being done; empty if the server cannot say."""
+    seconds: Seconds
+    """Seconds since the call began."""
+
+
 # Sandboxes ----------------------------------------------------------------------------------------
 
 

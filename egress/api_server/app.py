@@ -32,6 +32,7 @@ from egress.api_server.call import (
     read_call,
     read_operation_query,
 )
+from egress.api_server.command_events import EVENT_STREAM
 from egress.api_server.events import follow_events
 from egress.api_server.exec_call import serve_exec
 from egress.api_server.exec_stream import serve_exec_stream
@@ -42,6 +43,7 @@ from egress.api_server.log_calls import LOG_STREAMS
 from egress.api_server.policy_calls import POLICY_CALLS
 from egress.api_server.port_stream import serve_port_stream
 from egress.api_server.processes import PROCESS_CALLS, PROCESS_STREAMS
+from egress.api_server.progress_events import progress_response
 from egress.api_server.rules_calls import RULES_CALLS
 from egress.api_server.sandboxes import SANDBOX_CALLS
 from egress.api_server.sessions import SESSION_CALLS, exec_in_session
@@ -116,7 +118,10 @@ def _endpoint(context: ApiContext, operation: Operation) -> Callable[[Request], 
             call = await read_call(context, operation, request)
             if operation.name in STREAM_CALLS:
                 return await STREAM_CALLS[operation.name](call, request)
-            return _response(operation, await context.in_thread(BLOCKING_CALLS[operation.name], call))
+            handler = BLOCKING_CALLS[operation.name]
+            if operation.can_follow and EVENT_STREAM in request.headers.get("accept", ""):
+                return progress_response(lambda: _value(context, handler, call))
+            return _response(operation, await context.in_thread(handler, call))
         except (ClientDisconnect, SenderLeftError):
             # Nobody reads the answer.
             return Response(status_code=HTTPStatus.BAD_REQUEST)
@@ -124,6 +129,11 @@ def _endpoint(context: ApiContext, operation: Operation) -> Callable[[Request], 
             return problem_response(problem_from(error))
 
     return answer
+
+
+async def _value(context: ApiContext, handler: BlockingHandler, call: ApiCall) -> msgspec.Struct | None:
+    found = await context.in_thread(handler, call)
+    return found[1] if isinstance(found, tuple) else found
 
 
 def _response(operation: Operation, found: msgspec.Struct | tuple[int, msgspec.Struct] | None) -> Response:

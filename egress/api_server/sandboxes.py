@@ -33,6 +33,7 @@ from egress.fleet.api_values import (
 )
 from egress.runtime.errors import MountError, SandboxNotFoundError
 from egress.runtime.spec import WORKSPACE, Spec
+from egress.runtime.stages import note_stage
 from egress.sandbox import capabilities, options
 
 if TYPE_CHECKING:
@@ -76,9 +77,12 @@ def _ensure(call: ApiCall) -> SandboxView:
 
 def create_sandbox(call: ApiCall, name: str, settings: SandboxSettings) -> SandboxView:
     """Create a sandbox, or return the one of this name that has the same settings."""
+    note_stage("preparing the image")
     spec = _spec(call, name, settings)
+    note_stage("creating the sandbox")
     call.fleet.create(spec, lifetime_from(settings))
     if settings.start:
+        note_stage("starting the sandbox")
         call.fleet.start(name)
     return sandbox_view(call.fleet.status(name))
 
@@ -104,6 +108,7 @@ def _get(call: ApiCall) -> SandboxView:
 
 
 def _start(call: ApiCall) -> SandboxView:
+    note_stage("starting the sandbox")
     call.fleet.start(call.name)
     return sandbox_view(call.fleet.status(call.name))
 

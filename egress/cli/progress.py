@@ -16,6 +16,7 @@ from typing import Final
 
 from egress.cli import render
 from egress.errors import EgressError
+from egress.runtime.stages import reporting_stages
 
 SILENT_SECONDS: Final = 2.0
 """A step that ends before prints nothing."""
@@ -37,7 +38,8 @@ class ProgressStep:
 
     def stage(self, text: str) -> None:
         """Name the part of the step that begins now; shown with the next redraw."""
-        self._stage = text
+        # The name of the step says it already.
+        self._stage = "" if text == self._name else text
 
     def add_bytes(self, count: int) -> None:
         """Count bytes that were moved; shown with the next redraw."""
@@ -81,7 +83,8 @@ def step(name: str, *, is_quiet: bool = False) -> Iterator[ProgressStep]:
         ticker.start()
     is_failed = True
     try:
-        yield found
+        with reporting_stages(found.stage):
+            yield found
         is_failed = False
     finally:
         ended.set()

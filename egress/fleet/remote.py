@@ -24,6 +24,7 @@ from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot, S
 from egress.fleet.remote_audit_log import RemoteAuditLog
 from egress.fleet.remote_policies import RemotePolicies
 from egress.fleet.remote_process import RemoteProcess, gone_error
+from egress.fleet.remote_progress import told_call
 from egress.fleet.remote_sessions import RemoteSessions
 from egress.fleet.remote_socket import open_remote_socket
 from egress.fleet.remote_tracking import RemoteTracker
@@ -81,12 +82,16 @@ class RemoteRuntime:
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info:
         settings = api_values.settings_of(spec, terms, start=False)
         with self._translated():
-            view = self._client.call(schema.SandboxView, "ensure_sandbox", {"name": spec.name}, body=settings)
+            view = told_call(
+                self._client, schema.SandboxView, "ensure_sandbox", {"name": spec.name}, settings
+            )
         return api_values.info_of(view)
 
     def start(self, name: str) -> Info:
         with self._translated():
-            return api_values.info_of(self._client.call(schema.SandboxView, "start_sandbox", {"name": name}))
+            return api_values.info_of(
+                told_call(self._client, schema.SandboxView, "start_sandbox", {"name": name})
+            )
 
     def pause(self, name: str) -> None:
         self._tell("pause_sandbox", name)
@@ -211,8 +216,8 @@ class RemoteRuntime:
     def snapshot(self, name: str, snapshot: str, kind: SnapshotKind = "workspace") -> Snapshot:
         settings = schema.SnapshotSettings(sandbox=name, kind=kind)
         with self._translated():
-            view = self._client.call(
-                schema.SnapshotView, "create_snapshot", {"name": snapshot}, body=settings
+            view = told_call(
+                self._client, schema.SnapshotView, "create_snapshot", {"name": snapshot}, settings
             )
         return api_values.snapshot_of(view)
 

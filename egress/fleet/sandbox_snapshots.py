@@ -38,6 +38,7 @@ from egress.runtime.protocol import (
     Runtime,
 )
 from egress.runtime.spec import Command, Info, Spec
+from egress.runtime.stages import note_stage
 from egress.runtime.tar_filter import filter_archive
 
 _HOME_TIMEOUT: Final = 60.0
@@ -73,6 +74,7 @@ class FleetSnapshots:
         with store.write(snapshot, self._end_image) as partial:
             path = member.spec.workdir
             omit = self._canaries_below(archiving, name, path)
+            note_stage("packing the workspace")
             try:
                 archiving.archive(name, path, partial.archive, partial.left, omit)
                 done = self._complete(partial, _begun(member, name, snapshot, kind))
@@ -91,6 +93,7 @@ class FleetSnapshots:
             make(_based_on(spec, terms, snapshot))
             try:
                 self._runtime.start(spec.name)
+                note_stage("unpacking the snapshot")
                 self._unpack(archiving, spec, archive)
                 return self._runtime.info(spec.name)
             except BaseException:
@@ -112,6 +115,7 @@ class FleetSnapshots:
         # Drawn at random: other users of the engine have snapshots of the same name.
         image = f"{SAVED_IMAGE_REPOSITORY}:{snapshot.name}-{secrets.token_hex(4)}"
         partial.note_image(image)
+        note_stage("saving the image")
         saved = saving.save_image(snapshot.sandbox, image, partial.left)
         try:
             whole = replace(snapshot, saved_image=image, user=saved.user, group=saved.group)

@@ -222,6 +222,21 @@ def test_a_client_of_the_port_has_no_call_of_the_owner(lab: OperatorLab, operati
     assert lab.owner.ask("GET", "about").status == 200
 
 
+# Progress -----------------------------------------------------------------------------------------
+
+
+def test_a_sandbox_and_its_snapshot_are_made_with_progress(lab: OperatorLab) -> None:
+    for entrance, name in ((lab.owner, "made-1"), (lab.client, "made-2")):
+        *told, (kind, made) = entrance.events("PUT", f"sandboxes/{name}", {})
+        assert (kind, made["state"]) == ("result", "running")
+        assert {event for event, _ in told} <= {"progress"}
+        *_, (kind, kept) = entrance.events("PUT", f"snapshots/{name}", {"sandbox": name})
+        assert (kind, kept["sandbox"]) == ("result", name)
+        *_, (kind, said) = entrance.events("PUT", f"snapshots/{name}", {"sandbox": name})
+        assert (kind, said["type"]) == ("problem", "snapshot.exists")
+        assert entrance.ask("DELETE", f"sandboxes/{name}").status == 204
+
+
 # Probes -------------------------------------------------------------------------------------------
 
 
