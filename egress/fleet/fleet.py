@@ -106,7 +106,9 @@ class Fleet:
             # Before the first call: an offender that came back must not be started.
             self.stop_offenders()
         self._fanout = EventFanout(runtime.events)
-        self._sleep = SandboxSleep(runtime, self._members, self._changed, self._exclusive, check, revoked)
+        self._sleep = SandboxSleep(
+            runtime, self._stop, self._members, self._changed, self._exclusive, check, revoked
+        )
         self._snapshots = FleetSnapshots(runtime, snapshots)
         self.exposed = Previews(self.dial, self.touch, clock)
         self.tracked = ProcessTable(self)
@@ -162,7 +164,11 @@ class Fleet:
     def stop(self, name: str) -> None:
         with self._in_use(name) as member:
             self._sleep.end(name, member)
-            self._runtime.stop(name)
+            self._stop(name)
+
+    def _stop(self, name: str) -> None:
+        self._runtime.stop(name)
+        self.sessions.lose(name)
 
     def sleep(self, name: str) -> None:
         self._sleep.sleep(name)
@@ -362,7 +368,7 @@ class Fleet:
                 if name in self._canary_offenders():
                     # Recorded before the stop, so that no other thread starts the sandbox in between.
                     self._stopped_offenders.add(name)
-                    self._runtime.stop(name)
+                    self._stop(name)
                     with self._changed:
                         if member := self._members.get(name):
                             # One that slept is stopped from here on: no use wakes it.

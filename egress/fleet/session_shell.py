@@ -24,7 +24,7 @@ from typing import Final
 from egress.fleet.marker_splitter import MarkerSplitter
 from egress.fleet.session_tracking import MAX_SESSION_OUTPUT_BYTES, SessionResult, ShellSettings
 from egress.runtime.command_result import CapturedStream
-from egress.runtime.errors import SandboxError
+from egress.runtime.errors import SandboxDiedError, SandboxError
 from egress.runtime.protocol import Output, Runtime, RuntimeProcess
 from egress.runtime.spec import MIB, TIMED_OUT_STATUS, Command
 from egress.runtime.supervisor import with_proc
@@ -97,6 +97,10 @@ class SessionShell:
         self._running.close_input()
         self._running.kill()
 
+    def lose(self) -> None:
+        """Take the shell for dead: its sandbox was stopped."""
+        self._settle(SandboxDiedError(f"the sandbox {self._name} was stopped", "create the session again"))
+
     def interrupt(self, call: ShellCall) -> None:
         """End the processes of a command, and the shell if the command does not end by that."""
         # TERM first, repeatedly: the command may start new processes meanwhile; then KILL, then the shell
@@ -153,9 +157,15 @@ class SessionShell:
         try:
             self._status = self._running.wait().exit_code
         except BaseException as error:  # noqa: BLE001 - raised again by the next command
-            self._error = error
+            self._settle(error)
+        else:
+            self._settle(None)
+
+    def _settle(self, error: BaseException | None) -> None:
         with self._changed:
-            self._ended = True
+            # The first error stays: it tells what happened to the sandbox.
+            if not self._ended:
+                self._ended, self._error = True, error
             self._changed.notify_all()
 
 

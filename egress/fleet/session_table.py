@@ -104,6 +104,16 @@ class SessionTable:
         self._drop(found)
         found.close()
 
+    def lose(self, name: str) -> None:
+        """Count the shells of a sandbox that was stopped as lost.
+
+        A runtime learns it later, and with another start in between not at all.
+        """
+        with self._lock:
+            found = tuple(self._sessions.get(name, {}).values())
+        for each in found:
+            each.lose()
+
     def forget(self, name: str) -> None:
         """End the sessions of a sandbox that was removed."""
         with self._lock:
@@ -219,6 +229,12 @@ class _TableSession:
             if not has_shell:
                 self._shell = None
             self._remove(command)
+
+    def lose(self) -> None:
+        """Refuse further commands: the sandbox has ended under the shell, if there is one."""
+        shell = self._shell
+        if shell is not None:
+            shell.lose()
 
     def close(self) -> None:
         with self._changed:

@@ -37,18 +37,20 @@ class SandboxSleep:
     def __init__(
         self,
         runtime: Runtime,
+        stop: Callable[[str], None],
         members: Mapping[str, FleetMember],
         changed: threading.Condition,
         exclusive: Callable[[str], AbstractContextManager[None]],
         check: Callable[[], None],
         revoked: Callable[[], Collection[str]],
     ) -> None:
-        """`changed` protects the members. `exclusive` excludes other calls that make or end a sandbox.
+        """`stop` ends the processes of a sandbox. `changed` protects the members.
 
-        `check` raises while no sandbox can be served. `revoked` names the sandboxes whose access is revoked;
-        without its answer no sandbox is woken.
+        `exclusive` excludes other calls that make or end a sandbox. `check` raises while no sandbox can be
+        served. `revoked` names the sandboxes whose access is revoked; without its answer no sandbox is woken.
         """
         self._runtime = runtime
+        self._stop = stop
         self._members = members
         self._changed = changed
         self._exclusive = exclusive
@@ -130,7 +132,7 @@ class SandboxSleep:
                     return False
                 member.sleep = "falling"
             try:
-                self._runtime.stop(name)
+                self._stop(name)
             except BaseException:
                 with self._changed:
                     member.sleep = "awake"

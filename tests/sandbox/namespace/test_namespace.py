@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from egress.sandbox.handle import Sandbox
-from tests.sandbox import full_disk_cases, network_cases, sleep_cases
+from tests.sandbox import full_disk_cases, lasting_cases, network_cases, sleep_cases
 from tests.unit.sandbox.contract import CASES, Case
 
 EVERY = (
     *(case for topic in CASES.values() for case in topic),
     *network_cases.CASES,
     *sleep_cases.CASES,
+    *lasting_cases.CASES,
 )
 
 

@@ -12,10 +12,14 @@ from egress.sandbox import capabilities
 from egress.sandbox.handle import Sandbox
 from tests.fleet.memory_fleet import served
 from tests.runtime.namespace.namespace_lab import NamespaceLab
-from tests.sandbox import network_cases
+from tests.sandbox import lasting_cases, network_cases
 from tests.unit.sandbox.contract import CASES, Case
 
-EVERY = (*(case for topic in CASES.values() for case in topic), *network_cases.CASES)
+EVERY = (
+    *(case for topic in CASES.values() for case in topic),
+    *network_cases.CASES,
+    *lasting_cases.CASES,
+)
 
 
 @pytest.fixture
