@@ -13,9 +13,10 @@ from tests.cli.command import egress, put
 from tests.fleet.memory_fleet import short_folder
 from tests.integrations.packages import COMPILER, Workshop, machine_node, make_workshop, newer_node
 from tests.proxy.clients.cache import NEWER_NODE
+from tests.runtime.conftest import answering, engine
 from tests.runtime.namespace.conftest import namespaces, refusal
 
-__all__ = ["namespaces", "refusal"]
+__all__ = ["answering", "engine", "namespaces", "refusal"]
 
 GUIDE = ROOT / "docs/guides/typescript.md"
 RULES = next(block.text for block in blocks(GUIDE) if block.language == "yaml")
@@ -48,11 +49,13 @@ def up(refusal: str) -> Iterator[Path | None]:
 
 
 @contextmanager
-def running(home: Path, rules: str, *options: str, env: Mapping[str, str] | None = None) -> Iterator[None]:
-    """A running `egress up` for sandboxes in namespaces, whose folder for sockets is `run`."""
+def running(
+    home: Path, rules: str, *options: str, runtime: str = "namespace", env: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """A running `egress up`, whose folder for sockets is `run`."""
     put(home / "hosts.yaml", rules)
     around = {"EGRESS_RUNTIME_DIR": str(home / "run"), **(env or {})}
-    command = ("up", "--rules", "hosts.yaml", "--runtime", "namespace", *options)
+    command = ("up", "--rules", "hosts.yaml", "--runtime", runtime, *options)
     started = egress(*command, cwd=home, env=around, timeout=100)
     try:
         assert started.status == 0, started

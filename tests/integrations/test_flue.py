@@ -13,7 +13,7 @@ from egress.cli.stand_in_api import StandInApi
 from scripts.pages import ROOT, blocks, text
 from tests.cli.command import put
 from tests.fleet.memory_fleet import short_folder
-from tests.integrations.conftest import running
+from tests.integrations.conftest import RULES, running
 from tests.integrations.packages import ADAPTER, FLUE, Workshop, make_flue_project, newer_node
 from tests.proxy.clients.cache import NEWER_NODE
 
@@ -35,11 +35,18 @@ def project(
     return make_flue_project(tmp_path_factory.mktemp("flue"), workshop.folder, shown)
 
 
-@pytest.mark.usefixtures("namespaces")
-def test_the_nine_methods_keep_their_contract(project: Workshop, up: Path | None) -> None:
-    env = {"EGRESS_RUNTIME_DIR": str(up)}
-    ran = project.run(newer_node(), "--test", "built/conformance.test.js", env=env)
-    assert ran.returncode == 0, ran.stdout
+@pytest.fixture(params=["namespace", pytest.param("docker", marks=pytest.mark.nightly)])
+def runtime(request: pytest.FixtureRequest) -> str:
+    """The kind of the sandboxes."""
+    kind = str(request.param)
+    request.getfixturevalue("engine" if kind == "docker" else "namespaces")
+    return kind
+
+
+def test_the_nine_methods_keep_their_contract(project: Workshop, runtime: str) -> None:
+    with short_folder() as home, running(home, RULES, runtime=runtime):
+        env = {"EGRESS_RUNTIME_DIR": str(home / "run")}
+        project.test(newer_node(), "conformance.test.js", env)
 
 
 TOKEN = "made-up-token-4f2a9c1e"
@@ -58,13 +65,15 @@ hosts:
 """
 
 
-@pytest.mark.usefixtures("namespaces")
-def test_an_agent_uses_an_api_whose_credential_is_nowhere_in_its_sandbox(project: Workshop) -> None:
+def test_an_agent_uses_an_api_whose_credential_is_nowhere_in_its_sandbox(
+    project: Workshop, runtime: str
+) -> None:
     """The real Flue runtime with a scripted model; the API sees the credential, and nobody else does."""
     with StandInApi() as api, short_folder() as home:
         put(home / "api.pem", api.certificate)
         options = ("--upstream-ca", "api.pem", "--resolve", "api.example.com=127.0.0.1")
-        with running(home, AGENT_RULES.format(port=api.port), *options, env={"TRACKER_TOKEN": TOKEN}):
+        rules, secrets = AGENT_RULES.format(port=api.port), {"TRACKER_TOKEN": TOKEN}
+        with running(home, rules, *options, runtime=runtime, env=secrets):
             env = {
                 "EGRESS_RUNTIME_DIR": str(home / "run"),
                 "API": f"https://api.example.com:{api.port}",

@@ -11,7 +11,7 @@ from tests.cli.command import put
 from tests.integrations.packages import CLIENT, Workshop, run
 from tests.proxy.clients.cache import work
 
-pytestmark = pytest.mark.system("npm", "npm")
+pytestmark = [pytest.mark.system("npm", "npm"), pytest.mark.timeout(300)]
 
 AGAINST_SANDBOXES = (
     "commands",
@@ -29,10 +29,7 @@ AGAINST_SANDBOXES = (
 def test_the_client_against_real_sandboxes(
     program: str, workshop: Workshop, node: Path, up: Path | None
 ) -> None:
-    ran = workshop.run(
-        node, "--test", f"built/{program}.test.js", env={"EGRESS_RUNTIME_DIR": str(up), "CI": ""}
-    )
-    assert ran.returncode == 0, ran.stdout
+    workshop.test(node, f"{program}.test.js", {"EGRESS_RUNTIME_DIR": str(up)})
 
 
 @pytest.mark.nightly

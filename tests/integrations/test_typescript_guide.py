@@ -32,6 +32,7 @@ def guide(workshop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Works
 
 
 @pytest.mark.system("npm", "npm")
+@pytest.mark.timeout(300)
 @pytest.mark.system("curl", "curl")
 @pytest.mark.usefixtures("namespaces")
 def test_every_program_of_the_guide_prints_what_it_says(guide: Workshop, node: Path, up: Path | None) -> None:

@@ -20,7 +20,7 @@ from wsproto.events import AcceptConnection, BytesMessage, Request
 from tests.cli.command import environment
 from tests.integrations.packages import Workshop
 
-pytestmark = pytest.mark.system("npm", "npm")
+pytestmark = [pytest.mark.system("npm", "npm"), pytest.mark.timeout(300)]
 
 type Parse = Callable[[list[bytes]], list[Any]]
 

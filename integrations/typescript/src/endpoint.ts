@@ -17,7 +17,7 @@ export type EndpointOptions =
     };
 
 /** Shorter than a server keeps a silent connection, so that it does not end under a request. */
-const KEEP_ALIVE_MS = 5_000;
+const KEPT = { keepAlive: true, timeout: 5_000 };
 const MAX_TOKEN_CHARS = 1024;
 
 /** Opens requests to one server. Nothing that prints it shows the token. */
@@ -35,14 +35,14 @@ export class Endpoint {
       this.#authorization = { authorization: `Bearer ${readToken(options.token)}` };
       this.#open = isSecure ? https.request : http.request;
       const trusted = options.ca === undefined ? {} : { ca: options.ca };
-      this.#agent = isSecure
-        ? new https.Agent({ keepAlive: true, timeout: KEEP_ALIVE_MS, minVersion: "TLSv1.2", ...trusted })
-        : new http.Agent({ keepAlive: true, timeout: KEEP_ALIVE_MS });
+      // Said here, because a variable of the environment could switch the check off.
+      const tls = { rejectUnauthorized: true, minVersion: "TLSv1.2", ...trusted } as const;
+      this.#agent = isSecure ? new https.Agent({ ...KEPT, ...tls }) : new http.Agent(KEPT);
     } else {
       this.#place = { socketPath: options.socketPath ?? defaultSocketPath(process.env), host: "egress" };
       this.#authorization = {};
       this.#open = http.request;
-      this.#agent = new http.Agent({ keepAlive: true, timeout: KEEP_ALIVE_MS });
+      this.#agent = new http.Agent(KEPT);
     }
   }
 

@@ -13,7 +13,7 @@ const COMMANDS = [
   "env; cat /proc/self/environ",
   "echo made-up-other >/tmp/planted",
   // The pattern matches the secret and is not the secret, so the search does not find itself.
-  `find /workspace /tmp /run /var/tmp /home /etc -xdev -type f -readable -exec grep -lE '${SECRET_PATTERN}' {} + ; echo searched`,
+  `find /workspace /tmp /run /var/tmp /home /etc -xdev -type f -readable -exec grep -lE '${SECRET_PATTERN}' {} + 2>/dev/null; echo searched`,
   `curl -sS -o /dev/null -w '%{http_code}' ${API}/v1/user/keys`,
 ];
 

@@ -46,7 +46,7 @@ test("a large input and a large output go on side by side", async () => {
 });
 
 test("a program has a terminal, and learns its size", async () => {
-  const shell = "stty size; trap 'stty size; exit 6' WINCH; while :; do sleep 0.05; done";
+  const shell = "trap 'stty size; exit 6' WINCH; stty size; while :; do sleep 0.05; done";
   const command = await sandbox.open(["sh", "-c", shell], { terminal: { columns: 100, rows: 30 } });
   let text = "";
   for await (const event of command) {
