@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -30,6 +32,22 @@ for way in "--noproxy *" "--proxy $http_proxy --noproxy none"; do
     curl -s -m 20 $way -o /dev/null -w "%{http_code} " -H "Authorization: Bearer $TOKEN" "http://$host:$PORT/v1/about"
   done
 done
+true
+"""
+
+
+_KNOCK_AT_SOCKET = """
+set -f
+ask() { curl -s -m 20 "$@"; echo; }
+ask --noproxy "*" --unix-socket "$SOCKET" http://egress/v1/about
+ask --noproxy "*" --abstract-unix-socket "$SOCKET" http://egress/v1/about
+ask --noproxy "*" -H "Egress-Preview-Token: $TOKEN" -H "Host: $PREVIEW" "http://127.0.0.1:$PORT/"
+for target in "unix:$SOCKET:/v1/about" "http://unix:$SOCKET:/v1/about" "http://unix$SOCKET/v1/about" \
+    "unix://$SOCKET/v1/about" "http+unix://$SOCKET/v1/about" "file://$SOCKET" "http://egress/v1/about" \
+    "http://127.0.0.1:$PORT/" "http://$PREVIEW/"; do
+  ask --noproxy none --proxy "$http_proxy" -H "Egress-Preview-Token: $TOKEN" --request-target "$target" http://egress/
+done
+find / -xdev \\( -name sandboxes.sock -o -name api.token -o -name leaf.key \\) 2>/dev/null
 true
 """
 
@@ -141,3 +159,54 @@ def test_beyond_loopback_nothing_starts_without_tls(place: ApiPlace) -> None:
     assert up.status == 2
     assert "error: the API at 192.0.2.1:8700 needs TLS" in up.err
     assert not (place.folder / "state").exists()
+
+
+def test_a_sandbox_gets_neither_the_socket_nor_the_token_nor_a_preview(place: ApiPlace) -> None:
+    """Asked for where they are, by way of the proxy in every spelling of a socket, and with a mount."""
+    certificate, key = Certificates().write_leaf(place.folder, "localhost")
+    token = place.folder / "own" / "token"
+    token.parent.mkdir()
+    token.touch(0o600)
+    token.write_text(f"{'named-token-' * 4}\n")
+    api, previews = _free_port(), _free_port()
+    up = place.egress(
+        *("up", "--rules", "hosts.yaml", "--runtime", "namespace", "--ready", "0"),
+        *("--api-listen", f"127.0.0.1:{api}", "--api-token-file", "own/token"),
+        *("--api-tls-cert", certificate.name, "--api-tls-key", key.name),
+        *("--preview-listen", f"127.0.0.1:{previews}"),
+    )
+    assert up.status == 0, up
+    assert place.egress("run", "-q", "--keep", "--name", "one", "--", "true").status == 0
+    shown = json.loads(place.egress("expose", "one", "8000", "--json").out)
+    words = {
+        "SOCKET": str(place.folder / "run" / "sandboxes.sock"),
+        "PORT": str(previews),
+        "PREVIEW": urlsplit(shown["origin"]).netloc,
+        "TOKEN": shown["token"],
+    }
+    # The good twin: the same words, outside. Nothing listens on the port, and the preview says so.
+    outside = subprocess.run(
+        ["sh", "-c", _KNOCK_AT_SOCKET.partition("for target")[0]],
+        env={**words, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=TIMEOUT,
+    )
+    assert '"api":"v1"' in outside.stdout
+    assert "no program listens on port 8000" in outside.stdout
+
+    given = [f"--env={name}={value}" for name, value in words.items()]
+    inside = place.egress("run", "-q", *given, "--", "sh", "-c", _KNOCK_AT_SOCKET)
+    assert inside.status == 0, inside
+    for sign in ('"api":"v1"', "no program listens", "sandboxes.sock", "api.token", "leaf.key"):
+        assert sign not in inside.out, inside
+    # The proxy was asked each time, and has refused.
+    assert inside.out.count('"code": "') + inside.out.count("egress: ") >= 9, inside
+
+    for mount in ("run", "state", "own", key.name):
+        refused = place.egress("run", "-q", "--mount", f"{mount}:/seen", "--", "ls", "-R", "/seen")
+        assert refused.status == 2, (mount, refused)
+        assert "which sandboxes must not see" in refused.err
+    (place.folder / "other").mkdir()
+    assert place.egress("run", "-q", "--mount", "other:/seen", "--", "ls", "/seen").status == 0
