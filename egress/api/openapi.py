@@ -60,6 +60,8 @@ def _operation(operation: Operation) -> Json:
         "parameters": [*_path_parameters(operation), *_query_parameters(operation)],
         "responses": {str(operation.usual_status): _success(operation), "default": _problem()},
     }
+    if not operation.needs_token:
+        made["security"] = []
     if operation.body is not None:
         made["requestBody"] = {
             # Nothing stands for an object without fields.

@@ -33,6 +33,8 @@ class Operation:
     """Whether a client that accepts events gets its answer as events."""
     owner_only: bool = False
     """Whether only the unix socket of the owner offers it."""
+    needs_token: bool = True
+    """Whether a client of a port has to show the token."""
 
     @property
     def usual_status(self) -> int:

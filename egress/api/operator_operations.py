@@ -117,5 +117,6 @@ OPERATOR_OPERATIONS: Final = (
         path="/v1/healthz",
         summary="Answer 200 if the proxy can serve, and 503 if not; needs no token.",
         returns="bytes",
+        needs_token=False,
     ),
 )

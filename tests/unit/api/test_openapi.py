@@ -34,6 +34,8 @@ def test_a_port_has_no_call_of_the_owner_and_wants_a_token() -> None:
     document = openapi_document("1.2.3", is_owner=False)
     assert "/v1/shutdown" not in document["paths"]
     assert document["security"] == [{"token": []}]
+    operations = [each for methods in document["paths"].values() for each in methods.values()]
+    assert [each["operationId"] for each in operations if "security" in each] == ["probe"]
 
 
 def test_a_field_that_every_answer_has_is_required_and_one_of_a_request_is_not() -> None:
