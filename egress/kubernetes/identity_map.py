@@ -1,0 +1,270 @@
+"""The map from the address of a peer to the sandbox behind it, kept by the events of three watches.
+
+Theory of operation. Pods, sandboxes and claims are kept by UID, each at its newest version. Nothing derived
+from them is stored but indexes: an identity is worked out when it is asked for, from the newest objects
+alone. So the order in which the watches deliver does not matter, and neither do duplicates.
+
+The chain of controller references is followed and labels are not: pod, sandbox by UID, claim by UID. Sandbox
+and claim have to name each other, because the reference is what the controller did and the claim is what a
+person wrote. Whatever does not fit together is a fault, and a fault denies.
+
+Feed it all pods of a namespace, not only those of sandboxes: any pod may have got the address of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Network, IPv6Network
+
+from egress.kubernetes.pod_identity import IdentityFault, IdentityState, PodIdentity
+from egress.kubernetes.pod_shapes import AGENTS_GROUP, EXTENSIONS_GROUP
+from egress.kubernetes.watch_events import (
+    Address,
+    EventType,
+    WatchedClaim,
+    WatchedList,
+    WatchedObject,
+    WatchedPod,
+    WatchedSandbox,
+    WatchEvent,
+    WatchKind,
+    read_address,
+)
+from egress.kubernetes.watched_collection import WatchedCollection
+
+type Verdict = PodIdentity | IdentityFault
+type SharedNetwork = IPv4Network | IPv6Network
+type KnownIdentity = tuple[tuple[str, ...], frozenset[Address]]
+"""The rights of a pod and the addresses at which it has them."""
+
+
+class IdentityMap:
+    """Whose an address is. Every change returns the UIDs of the pods whose connections have to be cut."""
+
+    def __init__(self, shared: Iterable[SharedNetwork] = ()) -> None:
+        """`shared` are networks of nodes and services: behind their addresses any pod may be."""
+        self._shared = tuple(shared)
+        self._collections = {kind: WatchedCollection() for kind in WatchKind}
+        self._at_address: dict[Address, set[str]] = {}
+        self._on_node: dict[Address, set[str]] = {}
+        self._pods_of_sandbox: dict[str, set[str]] = {}
+        self._sandboxes_of_claim: dict[str, set[str]] = {}
+
+    # Questions --------------------------------------------------------------------------------
+
+    @property
+    def is_current(self) -> bool:
+        """Whether all collections were listed, and no watch is lost."""
+        return all(collection.is_current for collection in self._collections.values())
+
+    def find(self, address: str) -> Verdict:
+        """Return the identity of a peer, or why it has none."""
+        if not self.is_current:
+            return IdentityFault.STALE
+        try:
+            peer = read_address(address)
+        except ValueError:
+            return IdentityFault.UNKNOWN
+        pods = [pod for uid in self._at_address.get(peer, ()) if (pod := self._pod(uid))]
+        if any(pod.spec.host_network for pod in pods):
+            return IdentityFault.HOST_NETWORK
+        if self._is_shared(peer):
+            return IdentityFault.NAT
+        # Of two pods at one address either is judged to be ambiguous.
+        return self._verdict(pods[0]) if pods else IdentityFault.UNKNOWN
+
+    # Changes ----------------------------------------------------------------------------------
+
+    def apply(self, event: WatchEvent) -> frozenset[str]:
+        """Take one event of a watch. An error, such as a version that is too old, loses the watch."""
+        if event.type is EventType.ERROR:
+            self.lose(event.kind)
+        collection, found = self._collections[event.kind], event.object
+        if found is None:
+            return frozenset()
+        if event.type is EventType.DELETED:
+            known = collection.bury(found.metadata)
+            return self._change(known, None) if known else frozenset()
+        return self._put(collection, found) if collection.is_news(found.metadata) else frozenset()
+
+    def replace(self, listed: WatchedList) -> frozenset[str]:
+        """Take a list: what it does not have is gone. The collection is current afterwards."""
+        collection = self._collections[listed.kind]
+        if collection.is_overtaken(listed):
+            return frozenset()
+        cut = [self._change(found, None) for found in collection.gone_in(listed)]
+        collection.close_list(listed)
+        cut += [self._put(collection, each) for each in listed.objects if collection.is_newer(each.metadata)]
+        return frozenset().union(*cut)
+
+    def lose(self, kind: WatchKind) -> None:
+        """Take note that a watch is lost: everybody is denied until the next list.
+
+        No connection is cut, since nobody is known to have lost a right; the next list cuts those who have.
+        """
+        self._collections[kind].is_current = False
+
+    def _put(self, collection: WatchedCollection, found: WatchedObject) -> frozenset[str]:
+        uid = found.metadata.uid
+        return self._change(collection.objects.get(uid), found) if collection.has_room(uid) else frozenset()
+
+    def _change(self, old: WatchedObject | None, new: WatchedObject | None) -> frozenset[str]:
+        """Replace an object and return the pods that have lost what they had.
+
+        The pods that it concerns are collected first, before and after alike: an address, an owner or a claim
+        may be another one afterwards.
+        """
+        affected = {uid for found in (old, new) if found for uid in self._affected(found)}
+        before = self._identities(affected)
+        if old:
+            self._unlink(old)
+        if new:
+            self._link(new)
+        after = self._identities(affected)
+        return frozenset(uid for uid, known in before.items() if not _has_kept(known, after.get(uid)))
+
+    # Judgement --------------------------------------------------------------------------------
+
+    def _verdict(self, pod: WatchedPod) -> Verdict:
+        """Judge a live pod by its addresses, then by its owners."""
+        if pod.spec.host_network:
+            return IdentityFault.HOST_NETWORK
+        if any(self._is_shared(address) for address in pod.addresses):
+            return IdentityFault.NAT
+        if any(len(self._at_address[address]) != 1 for address in pod.addresses):
+            return IdentityFault.AMBIGUOUS
+        owner = pod.metadata.controller
+        if owner is None or (owner.group, owner.kind) != (AGENTS_GROUP, "Sandbox"):
+            return IdentityFault.UNOWNED
+        sandbox = self._sandbox(owner.uid)
+        if sandbox is None or sandbox.metadata.namespace != pod.metadata.namespace:
+            return IdentityFault.PENDING
+        return self._claimed(pod, sandbox)
+
+    def _claimed(self, pod: WatchedPod, sandbox: WatchedSandbox) -> Verdict:
+        """Judge a pod by the owner of its sandbox: a pool, or a claim that names this sandbox."""
+        holder = sandbox.metadata.controller
+        if holder is None or holder.group != EXTENSIONS_GROUP:
+            return IdentityFault.UNCLAIMED
+        if holder.kind == "SandboxWarmPool":
+            return _identity(pod, sandbox, IdentityState.POOLED)
+        if holder.kind != "SandboxClaim":
+            return IdentityFault.UNCLAIMED
+        claim = self._claim(holder.uid)
+        if claim is None or claim.metadata.namespace != pod.metadata.namespace:
+            return IdentityFault.PENDING
+        # Both ends have to say so, or a claim could be given a sandbox that it never got.
+        if claim.sandbox_name != sandbox.metadata.name:
+            return IdentityFault.PENDING
+        if self._namesakes(claim) != 1:
+            return IdentityFault.AMBIGUOUS
+        ends = any(each.metadata.deletion_timestamp is not None for each in (pod, sandbox, claim))
+        return _identity(pod, sandbox, IdentityState.ENDING if ends else IdentityState.CLAIMED, claim)
+
+    def _namesakes(self, claim: WatchedClaim) -> int:
+        """Count the sandboxes of a claim that have the name it says: an old one may not be gone yet."""
+        owned = (self._sandbox(uid) for uid in self._sandboxes_of_claim.get(claim.metadata.uid, ()))
+        return [each.metadata.name for each in owned if each].count(claim.sandbox_name)
+
+    def _is_shared(self, address: Address) -> bool:
+        """Report whether other pods may send from this address, too: that of a node, or a network's."""
+        return address in self._on_node or any(address in network for network in self._shared)
+
+    def _identities(self, pods: Iterable[str]) -> dict[str, KnownIdentity]:
+        """Return the identities of pods, whether or not the watches are current."""
+        found: dict[str, KnownIdentity] = {}
+        for uid in pods:
+            pod = self._pod(uid)
+            verdict = self._verdict(pod) if pod and not pod.is_over and pod.addresses else None
+            if pod and isinstance(verdict, PodIdentity):
+                found[uid] = (verdict.rights, pod.addresses)
+        return found
+
+    # Indexes ----------------------------------------------------------------------------------
+
+    def _pod(self, uid: str) -> WatchedPod | None:
+        found = self._collections[WatchKind.PODS].objects.get(uid)
+        return found if isinstance(found, WatchedPod) else None
+
+    def _sandbox(self, uid: str) -> WatchedSandbox | None:
+        found = self._collections[WatchKind.SANDBOXES].objects.get(uid)
+        return found if isinstance(found, WatchedSandbox) else None
+
+    def _claim(self, uid: str) -> WatchedClaim | None:
+        found = self._collections[WatchKind.CLAIMS].objects.get(uid)
+        return found if isinstance(found, WatchedClaim) else None
+
+    def _affected(self, found: WatchedObject) -> set[str]:
+        """Return the pods whose identity may depend on an object."""
+        uid, owner = found.metadata.uid, found.metadata.controller
+        if isinstance(found, WatchedPod):
+            near = found.addresses | found.node_addresses
+            return {uid}.union(*(self._at_address.get(address, ()) for address in near))
+        sandboxes = self._sandboxes_of_claim.get(uid, set())
+        if isinstance(found, WatchedSandbox):
+            # A sandbox also counts for its namesakes at the same claim.
+            sandboxes = {uid}.union(self._sandboxes_of_claim.get(owner.uid, ()) if owner else ())
+        pods: set[str] = set()
+        return pods.union(*(self._pods_of_sandbox.get(each, ()) for each in sandboxes))
+
+    def _link(self, found: WatchedObject) -> None:
+        uid, owner = found.metadata.uid, found.metadata.controller
+        self._collections[_kind_of(found)].objects[uid] = found
+        for index, key in self._keys(found):
+            index.setdefault(key, set()).add(uid)
+        if owner and not isinstance(found, WatchedClaim):
+            self._owners_of(found).setdefault(owner.uid, set()).add(uid)
+
+    def _unlink(self, found: WatchedObject) -> None:
+        uid, owner = found.metadata.uid, found.metadata.controller
+        del self._collections[_kind_of(found)].objects[uid]
+        for index, key in self._keys(found):
+            _discard(index, key, uid)
+        if owner and not isinstance(found, WatchedClaim):
+            _discard(self._owners_of(found), owner.uid, uid)
+
+    def _owners_of(self, found: WatchedPod | WatchedSandbox) -> dict[str, set[str]]:
+        return self._pods_of_sandbox if isinstance(found, WatchedPod) else self._sandboxes_of_claim
+
+    def _keys(self, found: WatchedObject) -> list[tuple[dict[Address, set[str]], Address]]:
+        """Return the places of an object in the indexes of addresses."""
+        if not isinstance(found, WatchedPod):
+            return []
+        # A pod that is over keeps an address in its status that may be another pod's already.
+        own = () if found.is_over else found.addresses
+        return [
+            *((self._at_address, address) for address in own),
+            *((self._on_node, address) for address in found.node_addresses),
+        ]
+
+
+def _kind_of(found: WatchedObject) -> WatchKind:
+    if isinstance(found, WatchedPod):
+        return WatchKind.PODS
+    return WatchKind.SANDBOXES if isinstance(found, WatchedSandbox) else WatchKind.CLAIMS
+
+
+def _discard[K](index: dict[K, set[str]], key: K, uid: str) -> None:
+    index[key].discard(uid)
+    if not index[key]:
+        del index[key]
+
+
+def _has_kept(before: KnownIdentity, after: KnownIdentity | None) -> bool:
+    """Report whether a pod has the same rights, and still has every address it had."""
+    return after is not None and before[0] == after[0] and before[1] <= after[1]
+
+
+def _identity(
+    pod: WatchedPod, sandbox: WatchedSandbox, state: IdentityState, claim: WatchedClaim | None = None
+) -> PodIdentity:
+    held = (claim.metadata.name, claim.metadata.uid, claim.profile) if claim else ("", "", "")
+    return PodIdentity(
+        pod.metadata.namespace,
+        pod.metadata.name,
+        pod.metadata.uid,
+        sandbox.metadata.name,
+        sandbox.metadata.uid,
+        state,
+        *held,
+    )

@@ -1,0 +1,207 @@
+"""Whose an address is, step by step; tests/property/test_identity_map.py tries every order."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+
+from egress.kubernetes import watched_collection
+from egress.kubernetes.identity_map import IdentityMap
+from egress.kubernetes.pod_identity import IdentityFault, IdentityState, PodIdentity
+from egress.kubernetes.watch_events import EventType, WatchEvent, WatchKind
+from tests.unit.kubernetes.watch_samples import NODE, Json, claim, event, listed, owner, pod, sandbox
+
+PODS, SANDBOXES, CLAIMS = WatchKind.PODS, WatchKind.SANDBOXES, WatchKind.CLAIMS
+ADDRESS, OTHER = "10.0.0.1", "10.0.0.2"
+CLAIM = owner("SandboxClaim", "c")
+
+
+def listed_map(**fields: Any) -> IdentityMap:  # noqa: ANN401 - arguments of the map
+    """A map of an empty namespace."""
+    found = IdentityMap(**fields)
+    for kind in WatchKind:
+        found.replace(listed(kind, 0))
+    return found
+
+
+def put(identities: IdentityMap, kind: WatchKind, value: Json) -> set[str]:
+    return set(identities.apply(event(kind, value)))
+
+
+def delete(identities: IdentityMap, kind: WatchKind, value: Json) -> set[str]:
+    return set(identities.apply(event(kind, value, EventType.DELETED)))
+
+
+@pytest.fixture
+def pooled() -> IdentityMap:
+    found = listed_map()
+    put(found, SANDBOXES, sandbox("s", 1))
+    put(found, PODS, pod("p", 1, ADDRESS))
+    return found
+
+
+@pytest.fixture
+def claimed(pooled: IdentityMap) -> IdentityMap:
+    put(pooled, CLAIMS, claim("c", 1, "s", "reviewer"))
+    put(pooled, SANDBOXES, sandbox("s", 2, CLAIM))
+    return pooled
+
+
+def state(identities: IdentityMap, address: str = ADDRESS) -> str:
+    found = identities.find(address)
+    return found.state if isinstance(found, PodIdentity) else found
+
+
+def test_nothing_is_known_before_all_is_listed() -> None:
+    identities = IdentityMap()
+    for kind in WatchKind:
+        assert identities.find(ADDRESS) is IdentityFault.STALE
+        identities.replace(listed(kind, 0))
+    assert identities.is_current
+    assert identities.find(ADDRESS) is IdentityFault.UNKNOWN
+    assert identities.find("no address") is IdentityFault.UNKNOWN
+
+
+def test_a_pooled_sandbox_is_claimed_when_both_ends_say_so(pooled: IdentityMap) -> None:
+    assert state(pooled) == IdentityState.POOLED
+    put(pooled, CLAIMS, claim("c", 1))
+    assert state(pooled) == IdentityState.POOLED
+    # The pool has lost it: its connections go, and nothing is allowed until the claim names it.
+    assert put(pooled, SANDBOXES, sandbox("s", 2, CLAIM)) == {"p-uid"}
+    assert state(pooled) == IdentityFault.PENDING
+    assert put(pooled, CLAIMS, claim("c", 2, "s", "reviewer")) == set()
+    assert pooled.find(ADDRESS) == PodIdentity(
+        "agents", "p", "p-uid", "s", "s-uid", IdentityState.CLAIMED, "c", "c-uid", "reviewer"
+    )
+    assert pooled.find(f"::ffff:{ADDRESS}") == pooled.find(ADDRESS)
+
+
+def test_another_profile_cuts_and_an_ending_does_not(claimed: IdentityMap) -> None:
+    ending = claim("c", 2, "s", "reviewer")
+    ending["metadata"]["deletionTimestamp"] = "2026-11-20T00:00:00Z"
+    assert put(claimed, CLAIMS, ending) == set()
+    assert state(claimed) == IdentityState.ENDING
+    assert put(claimed, CLAIMS, claim("c", 3, "s", "admin")) == {"p-uid"}
+
+
+@pytest.mark.parametrize("kind", WatchKind)
+def test_a_link_of_the_chain_that_is_deleted_cuts_and_denies(claimed: IdentityMap, kind: WatchKind) -> None:
+    values = {
+        PODS: pod("p", 9, ADDRESS),
+        SANDBOXES: sandbox("s", 9, CLAIM),
+        CLAIMS: claim("c", 9, "s"),
+    }
+    assert delete(claimed, kind, values[kind]) == {"p-uid"}
+    expected = IdentityFault.UNKNOWN if kind is PODS else IdentityFault.PENDING
+    assert state(claimed) == expected
+    # An event from before the deletion does not bring it back.
+    stale = values[kind] | {"metadata": values[kind]["metadata"] | {"resourceVersion": "8"}}
+    assert put(claimed, kind, stale) == set()
+    assert state(claimed) == expected
+
+
+def test_two_live_pods_at_one_address_are_both_refused_and_cut(claimed: IdentityMap) -> None:
+    put(claimed, SANDBOXES, sandbox("t", 3))
+    assert put(claimed, PODS, pod("q", 4, ADDRESS, sandbox="t")) == {"p-uid"}
+    assert state(claimed) == IdentityFault.AMBIGUOUS
+    # The first one has ended: the address is the second one's.
+    put(claimed, PODS, pod("p", 5, ADDRESS, phase="Failed"))
+    assert state(claimed) == IdentityState.POOLED
+    found = claimed.find(ADDRESS)
+    assert isinstance(found, PodIdentity)
+    assert found.pod == "q"
+
+
+def test_a_pod_that_shares_one_of_its_addresses_is_refused_at_both(claimed: IdentityMap) -> None:
+    put(claimed, PODS, pod("p", 2, ADDRESS, "fd00::1"))
+    assert state(claimed, "fd00::1") == IdentityState.CLAIMED
+    assert put(claimed, PODS, pod("q", 3, "fd00::1", sandbox="none")) == {"p-uid"}
+    assert (state(claimed), state(claimed, "fd00::1")) == (IdentityFault.AMBIGUOUS, IdentityFault.AMBIGUOUS)
+
+
+def test_an_address_that_a_pod_gives_up_is_cut_and_one_that_it_gets_is_not(claimed: IdentityMap) -> None:
+    assert put(claimed, PODS, pod("p", 2, ADDRESS, OTHER)) == set()
+    assert put(claimed, PODS, pod("p", 3, OTHER)) == {"p-uid"}
+    assert (state(claimed), state(claimed, OTHER)) == (IdentityFault.UNKNOWN, IdentityState.CLAIMED)
+
+
+def test_addresses_of_nodes_and_services_are_nobodys(claimed: IdentityMap) -> None:
+    assert state(claimed, NODE) == IdentityFault.NAT
+    assert listed_map(shared=[ip_network("10.96.0.0/12")]).find("10.96.0.1") is IdentityFault.NAT
+    host = pod("h", 2, NODE)
+    host["spec"]["hostNetwork"] = True
+    put(claimed, PODS, host)
+    assert state(claimed, NODE) == IdentityFault.HOST_NETWORK
+    assert put(claimed, PODS, pod("p", 3, NODE)) == {"p-uid"}
+    assert state(claimed) == IdentityFault.UNKNOWN
+    # A node that appears with the address of a pod takes it away.
+    put(claimed, PODS, pod("p", 4, ADDRESS))
+    node = pod("q", 5, OTHER, sandbox="none")
+    node["status"]["hostIP"] = ADDRESS
+    assert put(claimed, PODS, node) == {"p-uid"}
+    assert state(claimed) == IdentityFault.NAT
+
+
+def test_a_pod_or_sandbox_of_somebody_else_has_no_identity() -> None:
+    identities = listed_map()
+    stranger = pod("p", 1, ADDRESS)
+    stranger["metadata"]["ownerReferences"] = [owner("SandboxClaim", "c")]
+    put(identities, PODS, stranger)
+    assert state(identities) == IdentityFault.UNOWNED
+    put(identities, PODS, pod("p", 2, ADDRESS))
+    assert state(identities) == IdentityFault.PENDING
+    bare = sandbox("s", 1)
+    bare["metadata"]["ownerReferences"] = []
+    put(identities, SANDBOXES, bare)
+    assert state(identities) == IdentityFault.UNCLAIMED
+    put(identities, SANDBOXES, sandbox("s", 2, owner("SandboxTemplate", "x")))
+    assert state(identities) == IdentityFault.UNCLAIMED
+
+
+def test_the_chain_goes_by_uid_and_stays_in_a_namespace(claimed: IdentityMap) -> None:
+    # A sandbox of the same name that was made anew has another UID.
+    again = sandbox("s", 3, CLAIM)
+    again["metadata"]["uid"] = "s-uid-2"
+    put(claimed, SANDBOXES, again)
+    assert state(claimed) == IdentityFault.AMBIGUOUS
+    delete(claimed, SANDBOXES, sandbox("s", 4, CLAIM))
+    assert state(claimed) == IdentityFault.PENDING
+    for kind, value in ((SANDBOXES, sandbox("s", 9, CLAIM)), (CLAIMS, claim("c", 9, "s"))):
+        identities = listed_map()
+        put(identities, SANDBOXES, sandbox("s", 2, CLAIM))
+        put(identities, CLAIMS, claim("c", 1, "s"))
+        put(identities, PODS, pod("p", 1, ADDRESS))
+        value["metadata"]["namespace"] = "other"
+        assert put(identities, kind, value) == {"p-uid"}
+        assert state(identities) == IdentityFault.PENDING
+
+
+def test_a_claim_that_names_another_sandbox_gives_nothing(claimed: IdentityMap) -> None:
+    assert put(claimed, CLAIMS, claim("c", 2, "t")) == {"p-uid"}
+    assert state(claimed) == IdentityFault.PENDING
+
+
+def test_a_lost_watch_denies_everybody_and_the_next_list_cuts_who_has_lost(claimed: IdentityMap) -> None:
+    assert claimed.apply(WatchEvent(EventType.ERROR, CLAIMS, code=410)) == frozenset()
+    assert state(claimed) == IdentityFault.STALE
+    # An answer from before what is known says nothing.
+    claimed.replace(listed(CLAIMS, 5, claim("c", 1, "s", "reviewer")))
+    assert state(claimed) == IdentityState.CLAIMED
+    claimed.lose(CLAIMS)
+    assert claimed.replace(listed(CLAIMS, 4)) == frozenset()
+    assert state(claimed) == IdentityFault.STALE
+    assert claimed.replace(listed(CLAIMS, 6)) == {"p-uid"}
+    assert state(claimed) == IdentityFault.PENDING
+
+
+def test_a_bookmark_changes_nothing(claimed: IdentityMap) -> None:
+    assert claimed.apply(WatchEvent(EventType.BOOKMARK, PODS, version=99)) == frozenset()
+    assert state(claimed) == IdentityState.CLAIMED
+
+
+def test_more_objects_than_fit_deny_everybody(claimed: IdentityMap, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched_collection, "MAX_LISTED_OBJECTS", 1)
+    put(claimed, PODS, pod("q", 2, OTHER))
+    assert state(claimed) == IdentityFault.STALE
