@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import BinaryIO, Final
 
@@ -302,8 +302,10 @@ class Fleet:
             leaving = {name for name, member in self._members.items() if member.is_leaving}
         return tuple(self._shown(each) for each in self._runtime.list(labels) if each.name not in leaving)
 
-    def events(self) -> AbstractContextManager[Iterator[Event]]:
-        return self._events()
+    @contextmanager
+    def events(self) -> Iterator[Iterator[Event]]:
+        with self.subscribe() as subscription:
+            yield iter(subscription)
 
     def subscribe(self) -> EventSubscription:
         """Events from now on, for a subscriber that may have to leave before the next event."""
@@ -325,11 +327,6 @@ class Fleet:
     def _shown(self, info: Info) -> Info:
         with self._changed:
             return visible_info(info, self._members.get(info.name))
-
-    @contextmanager
-    def _events(self) -> Iterator[Iterator[Event]]:
-        with self.subscribe() as subscription:
-            yield iter(subscription)
 
     # Expiry and offenders
 
