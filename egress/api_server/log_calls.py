@@ -47,7 +47,8 @@ async def _query_log(call: ApiCall, request: Request) -> Response:
 
 async def _lines(call: ApiCall, request: Request, query: AuditQuery, sandbox: str) -> Response:
     now = now_in_lines()
-    filters = run_filters(query, call.fleet.about.run, sandbox, now)
+    # Hidden from the search, too: whoever may ask for a text could guess the values piece by piece.
+    filters = run_filters(query, call.fleet.about.run, sandbox, now, _hidden(call))
     if EVENT_STREAM in request.headers.get("accept", ""):
         if query.cursor:
             raise SpecError("new lines have no cursor", "leave it out, and give `since`")

@@ -8,7 +8,7 @@ two to the same answer. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Final, Self
 
@@ -35,15 +35,23 @@ class FilterError(UsageError):
 class Filters:
     """Conditions on lines: `Filters(host="*.example.com", status="5xx")`. An empty text sets no condition."""
 
-    __slots__ = ("grep", "since", "until", "wanted")
+    __slots__ = ("grep", "hidden", "since", "until", "wanted")
 
     def __init__(
-        self, *, grep: str = "", since: int | None = None, until: int | None = None, **wanted: str
+        self,
+        *,
+        grep: str = "",
+        since: int | None = None,
+        until: int | None = None,
+        hidden: Collection[str] = (),
+        **wanted: str,
     ) -> None:
         """Lines with the text `grep` in any value, made at `since` or later and before `until`.
 
-        Times are in UTC microseconds. `wanted` has values by the names of fields. Raises `FilterError`.
+        Times are in UTC microseconds. `wanted` has values by the names of fields. `hidden` are fields that
+        the reader is not shown: a text is not found in them. Raises `FilterError`.
         """
+        self.hidden = frozenset(hidden)
         self.grep = grep
         self.since = since
         self.until = until
@@ -59,18 +67,21 @@ class Filters:
                 raise FilterError("this is no status", "write one like `404`, or `5xx` for all of them")
 
     @classmethod
-    def of(cls, texts: Mapping[str, str], since: int | None, until: int | None) -> Self:
+    def of(
+        cls, texts: Mapping[str, str], since: int | None, until: int | None, hidden: Collection[str] = ()
+    ) -> Self:
         """Read filters that a person typed, in any case. Raises `FilterError`."""
         # Times come as numbers already, relative to a clock that the caller has.
         read = {name: text for name, text in texts.items() if name not in ("since", "until")}
         read |= {name: read[name].lower() for name in _LOWER if name in read}
         read |= {name: read[name].upper() for name in _UPPER if name in read}
         verdict = read.get("verdict", "")
-        return cls(since=since, until=until, **{**read, "verdict": _SPOKEN_VERDICTS.get(verdict, verdict)})
+        read["verdict"] = _SPOKEN_VERDICTS.get(verdict, verdict)
+        return cls(since=since, until=until, hidden=hidden, **read)
 
     def __eq__(self, other: object) -> bool:
         # By the filters that are set: an empty text and an absent one ask the same.
-        return isinstance(other, Filters) and self.asked() == other.asked()
+        return isinstance(other, Filters) and self.asked() == other.asked() and self.hidden == other.hidden
 
     __hash__ = None  # type: ignore[assignment]  # as of any mapping
 
@@ -85,7 +96,8 @@ class Filters:
     def but(self, *, grep: str | None = None, **wanted: str) -> Filters:
         """The same time, other filters: a value replaces the one that is set, an empty text removes it."""
         text = self.grep if grep is None else grep
-        return Filters(since=self.since, until=self.until, grep=text, **{**self.wanted, **wanted})
+        asked = {**self.wanted, **wanted}
+        return Filters(since=self.since, until=self.until, grep=text, hidden=self.hidden, **asked)
 
     @property
     def of_totals(self) -> Filters:
@@ -118,8 +130,10 @@ class Filters:
         )
 
     def _is_in(self, entry: LogEntry, shape: LineShape) -> bool:
+        if self.hidden:
+            shape = shape_of({name: value for name, value in entry.fields.items() if name not in self.hidden})
         # The index keeps a shape apart from the text of a line, so a search looks through both.
-        texts = (*searched(entry), *map(written, texts_of_shape(shape)))
+        texts = (*searched(entry, self.hidden), *map(written, texts_of_shape(shape)))
         return any(self.needle in text for text in texts)
 
     def admits_moment(self, moment: int) -> bool:

@@ -7,6 +7,7 @@ index only says where to look: whoever is shown a line is shown the parsed one.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from operator import attrgetter
@@ -142,11 +143,11 @@ def id_of(text: str) -> int:
     return crc32(text.encode("utf-8", "replace")) if text else 0
 
 
-def searched(entry: LogEntry) -> list[str]:
+def searched(entry: LogEntry, hidden: Collection[str] = ()) -> list[str]:
     """The texts of a line that a search looks through, as they stand in it.
 
     Of an exchange these are its path, its query and its facts, beside its shape; of other lines all values
-    but MACs.
+    but MACs and those of `hidden` fields.
     """
     if entry.event == "exchange":
         own = (*texts_of(entry.fields.get("query")), *texts_of(entry.fields.get("facts")))
@@ -154,7 +155,7 @@ def searched(entry: LogEntry) -> list[str]:
     found = []
     for name, value in entry.fields.items():
         # MACs and times would fill the index with text that nobody searches for.
-        if name not in ("mac", "previous", "time"):
+        if name not in ("mac", "previous", "time") and name not in hidden:
             found += texts_of(value)
     return [written(text) for text in found]
 

@@ -23,10 +23,12 @@ from egress.review.timestamps import DAY, InvalidTimeError, parse_typed
 _TEXT_FIELDS: Final = ("verdict", "host", "method", "status", "code", "rule", "secret", "event")
 
 
-def run_filters(query: AuditQuery, run: str, sandbox: str, now: int) -> Filters:
+def run_filters(query: AuditQuery, run: str, sandbox: str, now: int, hidden: Collection[str] = ()) -> Filters:
     """Return the filters of a question about a run; `sandbox` is empty for all of them.
 
-    `now` is in UTC microseconds. Raises `UsageError`, and `UnreadableError` for a run that is not known.
+    `now` is in UTC microseconds. No text is found in `hidden` fields.
+
+    Raises `UsageError`, and `UnreadableError` for a run that is not known.
     """
     # An empty filter is none: without this, the lines of every run would be shown.
     if not run:
@@ -35,7 +37,8 @@ def run_filters(query: AuditQuery, run: str, sandbox: str, now: int) -> Filters:
     try:
         since = parse_typed(query.since, now) if query.since else None
         until = parse_typed(query.until, now) if query.until else None
-        return Filters.of({**texts, "grep": query.grep, "run": run, "sandbox": sandbox}, since, until)
+        wanted = {**texts, "grep": query.grep, "run": run, "sandbox": sandbox}
+        return Filters.of(wanted, since, until, hidden)
     except (FilterError, InvalidTimeError) as error:
         raise UsageError(error.message, error.hint) from None
 
@@ -59,7 +62,9 @@ def follow_run(
     """Yield the last lines, then new ones as long as `wait` returns true; see `follow`."""
     # Without a time, chains of runs that ended long ago would be searched for the last lines.
     since = filters.since if filters.since is not None else now - DAY
-    wanted = Filters(since=since, until=filters.until, grep=filters.grep, **filters.wanted)
+    wanted = Filters(
+        since=since, until=filters.until, grep=filters.grep, hidden=filters.hidden, **filters.wanted
+    )
     return follow(directory, wanted, last, wait)
 
 

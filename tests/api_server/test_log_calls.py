@@ -127,6 +127,16 @@ def test_a_client_of_the_port_sees_neither_places_nor_addresses(lab: OperatorLab
     assert SECRET not in json.dumps(full)
 
 
+@pytest.mark.parametrize("text", ["hosts.yaml:9", "hosts.yaml", "127.0.0.1"])
+def test_a_client_of_the_port_cannot_guess_them_by_a_search(lab: OperatorLab, text: str) -> None:
+    path = f"sandboxes/agent-1/audit?grep={text}&limit=1"
+    answer = lab.client.ask("GET", path)
+    assert (_lines(answer), answer.headers["egress-cursor"]) == ([], None)
+    seen = _audit(lab.client, "?grep=api.")
+    assert seen
+    assert text == "127.0.0.1" or _lines(lab.owner.ask("GET", path))
+
+
 @pytest.mark.parametrize(
     ("query", "kind"),
     [

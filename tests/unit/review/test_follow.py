@@ -34,6 +34,21 @@ def test_the_last_lines_come_first(tmp_path: Path) -> None:
     assert list(follow(tmp_path, Filters(), 0)) == []
 
 
+def test_no_text_is_found_in_a_hidden_field(tmp_path: Path) -> None:
+    """Of exchanges, which are searched by their shape, and of all other lines."""
+    write(tmp_path)
+    lines = tuple(follow(tmp_path, Filters(), 100))
+    for event, name in (("exchange", "place"), ("tunnel", "address")):
+        found = [entry for entry in lines if entry.event == event and entry.text(name)]
+        assert found
+        for entry in found:
+            text = entry.text(name)
+            assert Filters(grep=text).admits(entry)
+            assert not Filters(grep=text, hidden={name}).admits(entry)
+            assert not Filters(grep=text, hidden={name}).but(host=entry.text("host")).admits(entry)
+            assert Filters(grep=entry.text("host"), hidden={name}).admits(entry)
+
+
 def test_what_comes_is_followed_across_rotation(tmp_path: Path) -> None:
     write(tmp_path)
     writing = Writing(tmp_path, rotate_at=900)
