@@ -7,12 +7,13 @@ of the operator stays. It sees neither where a rule stands nor the rules that di
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from egress.api.policy_schema import ExplanationView, GrantView, PolicyView
 from egress.api_server.call import ApiCall
+from egress.fleet.errors import GrantBeyondError, GrantRefusedError
 
 if TYPE_CHECKING:
     from egress.api_server.call import BlockingHandler
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 AT_SOCKET = "the API at the unix socket"
 AT_PORT = "the API at the port"
 """The names that grants have of their callers. A client cannot choose one."""
+_REFUSED_HINT: Final = "see the grants of the sandbox, or ask its operator"
 
 
 def _caller(call: ApiCall) -> str:
@@ -31,7 +33,13 @@ def _show(call: ApiCall) -> PolicyView:
 
 
 def _grant(call: ApiCall) -> tuple[int, GrantView]:
-    return HTTPStatus.CREATED, call.fleet.policies.grant(call.name, call.body, _caller(call))
+    try:
+        return HTTPStatus.CREATED, call.fleet.policies.grant(call.name, call.body, _caller(call))
+    except GrantRefusedError as error:
+        if call.context.is_owner_only or isinstance(error, GrantBeyondError):
+            raise
+        # The hint for the operator names the place of the rule that closes the host.
+        raise GrantRefusedError(error.message, _REFUSED_HINT) from None
 
 
 def _undo(call: ApiCall) -> GrantView:

@@ -34,8 +34,9 @@ hosts:
     deny: [{{id: no-keys, paths: ["/v1/keys"]}}]
     inject: [{{bearer: tracker}}]
   private.example.com: {{}}
+  closed.example.com: {{allow: []}}
 profiles:
-  default: {{hosts: [{name}]}}
+  default: {{hosts: [{name}, closed.example.com]}}
   wide: {{hosts: [{name}, private.example.com]}}
 delegate:
   - id: notes
@@ -46,6 +47,7 @@ delegate:
     methods: [POST]
     paths: ["/v1/notes/**"]
   - {{id: stop, to: {{sandboxes: ["*"]}}, ttl: 1d, may: [deny], hosts: ["**.example.com"]}}
+  - {{id: shut, to: {{sandboxes: [other]}}, ttl: 1m, may: [allow], hosts: [closed.example.com]}}
   - {{id: promote, to: {{sandboxes: [agent-2]}}, ttl: 1h, profiles: [wide]}}
 """
 

@@ -165,6 +165,17 @@ def test_each_change_is_recorded_with_its_caller(lab: OperatorLab) -> None:
     assert ("grant.refused", None, AT_PORT) in found
 
 
+def test_only_the_operator_is_told_which_rule_closes_a_host(lab: OperatorLab) -> None:
+    asked = {"kind": "allow", "ttl": 60, "host": "closed.example.com"}
+    seen, hidden = (
+        entrance.ask("POST", "sandboxes/other/policy/grants", asked) for entrance in (lab.owner, lab.client)
+    )
+    assert seen.body["type"] == hidden.body["type"] == "grant.refused"
+    assert seen.body["message"] == hidden.body["message"]
+    assert "hosts.yaml" in seen.body["hint"]
+    assert "hosts.yaml" not in json.dumps(hidden.body)
+
+
 # Explanations -------------------------------------------------------------------------------------
 
 
