@@ -31,7 +31,7 @@ from egress.fleet.sandbox_snapshots import FleetSnapshots
 from egress.fleet.session_table import SessionTable
 from egress.fleet.sleeping import SandboxSleep, refuse_asleep, slept_port_error, visible_info
 from egress.fleet.snapshot_store import SnapshotStore
-from egress.fleet.tending import cause_and_hint, tend
+from egress.fleet.tending import log_failure, tend
 from egress.logger import EventLogger
 from egress.runtime.errors import PortClosedError, SandboxNotFoundError, SandboxStateError
 from egress.runtime.protocol import NO_OUTPUT, Output, Runtime, RuntimeProcess
@@ -185,8 +185,7 @@ class Fleet:
         with self._changed:
             self._changed.wait_for(lambda: name not in self._busy or self._is_closed)
             self._refuse_closed()
-            member = self._members.get(name)
-            if member is not None:
+            if member := self._members.get(name):
                 member.is_leaving = True
             # Busy from here on, so that `close` waits for the removal, and a new sandbox of this name, too.
             self._busy.add(name)
@@ -376,8 +375,7 @@ class Fleet:
             with self._changed:
                 self._stopped_offenders.discard(name)
             if not isinstance(error, SandboxNotFoundError):
-                cause, hint = cause_and_hint(error)
-                _log.warning("sandbox.not_stopped", sandbox=name, cause=cause, hint=hint)
+                log_failure("sandbox.not_stopped", name, error)
 
     def _expired(self) -> tuple[str, ...]:
         now = self._clock()
@@ -395,16 +393,14 @@ class Fleet:
     def _remove_if_expired(self, name: str) -> bool:
         try:
             with self._exclusive(name):
-                # Looked at again: the removal of others takes a while, and the name may be that of a new
-                # sandbox by now.
+                # Looked at again: the name may be that of a new sandbox by now.
                 member = self._members.get(name)
                 if member is None or not member.is_leaving:
                     return False
                 self._remove_member(name)
         except Exception as error:  # noqa: BLE001 - the others are removed in any case
             # The member keeps `is_leaving`, so the next tick retries.
-            cause, hint = cause_and_hint(error)
-            _log.warning("sandbox.not_removed", sandbox=name, cause=cause, hint=hint)
+            log_failure("sandbox.not_removed", name, error)
             return False
         return True
 
@@ -413,8 +409,7 @@ class Fleet:
             self._remove_member(name)
         except Exception as error:  # noqa: BLE001 - the others are removed in any case
             # The member keeps `is_leaving`, so the next tick retries.
-            cause, hint = cause_and_hint(error)
-            _log.warning("sandbox.not_removed", sandbox=name, cause=cause, hint=hint)
+            log_failure("sandbox.not_removed", name, error)
         finally:
             with self._changed:
                 self._busy.discard(name)
@@ -422,8 +417,7 @@ class Fleet:
 
     def _remove_member(self, name: str) -> None:
         with self._changed:
-            member = self._members.get(name)
-            if member is not None:
+            if member := self._members.get(name):
                 member.is_leaving = True
         self.exposed.forget(name)
         self._runtime.remove(name)

@@ -25,6 +25,12 @@ def tend(steps: Iterable[Callable[[], object]]) -> None:
             _log.error("sandboxes.not_tended", step=step.__name__, cause=cause, hint=hint)
 
 
+def log_failure(event: str, sandbox: str, error: Exception) -> None:
+    """Log what failed for one sandbox."""
+    cause, hint = cause_and_hint(error)
+    _log.warning(event, sandbox=sandbox, cause=cause, hint=hint)
+
+
 def cause_and_hint(error: Exception) -> tuple[str, str]:
     """Return what a log says of an error."""
     if isinstance(error, EgressError):
