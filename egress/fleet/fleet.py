@@ -53,11 +53,6 @@ def _allow_all_mounts(_: Spec) -> None:
     """Default check: allow all mounts."""
 
 
-def _no_names() -> Collection[str]:
-    """Default: no sandbox has sent a canary, and none is revoked."""
-    return ()
-
-
 class Fleet:
     """`SandboxFleet` in this process."""
 
@@ -69,8 +64,8 @@ class Fleet:
         check: Callable[[], None] = _no_check,
         variables: VariablePolicy | None = None,
         check_mounts: Callable[[Spec], None] = _allow_all_mounts,
-        canary_offenders: Callable[[], Collection[str]] = _no_names,
-        revoked: Callable[[], Collection[str]] = _no_names,
+        canary_offenders: Callable[[], Collection[str]] = tuple,
+        revoked: Callable[[], Collection[str]] = tuple,
         snapshots: SnapshotStore | None = None,
         clock: Callable[[], float] = time.monotonic,
         tick: float | None = TICK_INTERVAL,
