@@ -78,6 +78,14 @@ _ALL: Final = (
         answer=schema.SandboxView,
     ),
     Operation(
+        name="change_sandbox",
+        method="PATCH",
+        path=_SANDBOX,
+        summary="Change the time limits of a sandbox; the same settings as before still find it.",
+        body=schema.SandboxChanges,
+        answer=schema.SandboxView,
+    ),
+    Operation(
         name="delete_sandbox",
         method="DELETE",
         path=_SANDBOX,

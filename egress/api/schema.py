@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 API_VERSION = "v1"
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -117,6 +117,15 @@ class SandboxSettings(ApiRequest, frozen=True):
     """Another owner cannot get the sandbox by its name."""
     start: bool = True
     """Whether it is made ready for commands at once."""
+
+
+class SandboxChanges(ApiRequest, frozen=True):
+    """Other time limits of a sandbox. A field that is left out stays as it is; `null` removes the limit."""
+
+    timeout: Seconds | UnsetType | None = UNSET
+    """Seconds from now until it is removed."""
+    idle_timeout: Seconds | UnsetType | None = UNSET
+    """Seconds without use until `on_idle` happens."""
 
 
 class SandboxView(ApiView, frozen=True):

@@ -6,6 +6,8 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from egress.api.schema import (
     DeleteQuery,
     ExposeSettings,
@@ -15,6 +17,7 @@ from egress.api.schema import (
     PreviewsView,
     PreviewView,
     ReadySettings,
+    SandboxChanges,
     SandboxesView,
     SandboxSettings,
     SandboxView,
@@ -107,6 +110,13 @@ def _get(call: ApiCall) -> SandboxView:
     return sandbox_view(call.fleet.status(call.name))
 
 
+def _change(call: ApiCall) -> SandboxView:
+    body: SandboxChanges = call.body
+    # What was left out is not among them.
+    call.fleet.change_lifetime(call.name, msgspec.to_builtins(body))
+    return sandbox_view(call.fleet.status(call.name))
+
+
 def _start(call: ApiCall) -> SandboxView:
     note_stage("starting the sandbox")
     call.fleet.start(call.name)
@@ -189,6 +199,7 @@ SANDBOX_CALLS: dict[str, BlockingHandler] = {
     "create_sandbox": _create,
     "ensure_sandbox": _ensure,
     "get_sandbox": _get,
+    "change_sandbox": _change,
     "delete_sandbox": _delete,
     "start_sandbox": _start,
     "stop_sandbox": _stop,

@@ -11,18 +11,18 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import BinaryIO, Final
 
-from egress.errors import EgressError
 from egress.fleet.env_policy import AllVariables, VariablePolicy
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.event_fanout import EventFanout, EventSubscription
 from egress.fleet.kept_members import KeptMembers, NothingKept
-from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime, check_on_idle
+from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime, changed_lifetime, check_on_idle
 from egress.fleet.member import FleetMember, refuse_different
+from egress.fleet.offenders import CanaryOffenders
 from egress.fleet.preview import Previews
 from egress.fleet.process_table import ProcessTable
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot, SnapshotKind
@@ -78,17 +78,14 @@ class Fleet:
         `check` raises while no sandbox can be served. `variables` judges those of sandboxes and of commands.
         `check_mounts` raises for mounts that would show a sandbox what it must not see. `canary_offenders`
         names the sandboxes that sent a canary whose rule stops them, `revoked` those without access. Without
-        `tick` no thread runs: the caller calls `remove_expired`, `exposed.end_expired`, `stop_offenders` and
-        `sleep_idle`.
+        `tick` no thread runs: the caller calls `remove_expired`, `exposed.end_expired`,
+        `offenders.stop_new` and `sleep_idle`.
         """
         self.about = about
         self._runtime = runtime
         self._check = check
         self._variables = variables or AllVariables()
         self._check_mounts = check_mounts
-        self._canary_offenders = canary_offenders
-        self._stopped_offenders: set[str] = set()
-        """Offenders that were stopped. They are not stopped again, and must not be started."""
         self._clock = clock
         self._members: dict[str, FleetMember] = {}
         self._busy: set[str] = set()
@@ -97,9 +94,6 @@ class Fleet:
         self._is_closed = False
         self._kept = kept or NothingKept(runtime)
         self._members.update(self._kept.take_over(clock()))
-        if self._members:
-            # Before the first call: an offender that came back must not be started.
-            self.stop_offenders()
         self._fanout = EventFanout(runtime.events)
         self._sleep = SandboxSleep(
             runtime, self._stop, self._members, self._changed, self._exclusive, check, revoked
@@ -109,6 +103,12 @@ class Fleet:
         self.tracked = ProcessTable(self)
         self.policies = ProxyPolicies(lambda: self.about, self.info)
         self.sessions = SessionTable(self)
+        self.offenders = CanaryOffenders(
+            self._stop, self._members, self._changed, self._exclusive, canary_offenders
+        )
+        if self._members:
+            # Before the first call: an offender that came back must not be started.
+            self.offenders.stop_new()
         self._closing = threading.Event()
         self._reaper = threading.Thread(
             target=self._run_ticks, args=(tick,), name="egress-reaper", daemon=True
@@ -142,7 +142,7 @@ class Fleet:
 
     def start(self, name: str) -> Info:
         self._check()
-        self._refuse_offender(name)
+        self.offenders.refuse(name)
         with self._awake(name):
             return self._runtime.start(name)
 
@@ -312,7 +312,22 @@ class Fleet:
             member = self._members.get(name)
             if member is None:
                 return SandboxStatus(info=info)
-            return SandboxStatus(info=info, terms=member.terms, left=member.left(now), idle=member.idle(now))
+            return SandboxStatus(
+                info=info, terms=member.current, left=member.left(now), idle=member.idle(now)
+            )
+
+    def change_lifetime(self, name: str, changes: Mapping[str, float | None]) -> None:
+        with self._in_use(name) as member:
+            if member is None:
+                # Raises for a sandbox that no one knows.
+                self._runtime.info(name)
+                raise SandboxStateError(f"the sandbox {name} was not created by this fleet", "remove it")
+            terms = changed_lifetime(member.current, changes, self._clock() - member.made)
+            check_on_idle(member.spec, terms)
+            # First: one whose change cannot be recorded keeps the time that it has.
+            self._kept.change(member, terms)
+            with self._changed:
+                member.changed = terms
 
     def touch(self, name: str) -> None:
         with self._in_use(name):
@@ -332,45 +347,11 @@ class Fleet:
         while not self._closing.wait(tick):
             # Recorded before the stop: an offender that is being stopped must not come back running.
             duties = (self.remove_expired, self.exposed.end_expired, self._kept.record_bars)
-            tend((*duties, self.stop_offenders, self.sleep_idle))
+            tend((*duties, self.offenders.stop_new, self.sleep_idle))
 
     def sleep_idle(self) -> tuple[str, ...]:
         """Put sandboxes to sleep that are idle and shall sleep, and return their names."""
         return self._sleep.sleep_idle(self._clock)
-
-    def stop_offenders(self) -> None:
-        """Stop sandboxes that sent a canary whose rule stops them. Their files stay, as evidence."""
-        try:
-            offenders = self._canary_offenders()
-        except EgressError as error:
-            # Without a proxy no sandbox has a network, so the check can wait.
-            _log.debug("sandboxes.not_judged", cause=error.message)
-            return
-        with self._changed:
-            self._stopped_offenders.intersection_update(offenders)
-            found = sorted(set(offenders) - self._stopped_offenders)
-        for name in found:
-            self._stop_offender(name)
-
-    def _stop_offender(self, name: str) -> None:
-        """Stop one sandbox, unless it was removed in the meantime and its name belongs to a new sandbox."""
-        try:
-            with self._exclusive(name):
-                if name in self._canary_offenders():
-                    # Recorded before the stop, so that no other thread starts the sandbox in between.
-                    self._stopped_offenders.add(name)
-                    self._stop(name)
-                    with self._changed:
-                        if member := self._members.get(name):
-                            # One that slept is stopped from here on: no use wakes it.
-                            member.sleep = "awake"
-                    _log.warning("sandbox.stopped", sandbox=name, reason="it sent a canary")
-        except Exception as error:  # noqa: BLE001 - the other offenders are stopped in any case
-            # Forgotten again, so that the next tick retries.
-            with self._changed:
-                self._stopped_offenders.discard(name)
-            if not isinstance(error, SandboxNotFoundError):
-                log_failure("sandbox.not_stopped", name, error)
 
     def _expired(self) -> tuple[str, ...]:
         now = self._clock()
@@ -420,7 +401,7 @@ class Fleet:
         self.sessions.forget(name)
         with self._changed:
             self._members.pop(name, None)
-            self._stopped_offenders.discard(name)
+            self.offenders.forget(name)
             self._kept.forget(name)
 
     # Exclusion and use
@@ -478,13 +459,6 @@ class Fleet:
         refuse_different(member, spec, terms)
         with self._in_use(spec.name):
             return self.info(spec.name)
-
-    def _refuse_offender(self, name: str) -> None:
-        if name in self._stopped_offenders and name in self._canary_offenders():
-            raise SandboxStateError(
-                f"the sandbox {name} sent a canary and was stopped: its access is revoked",
-                f"review `egress log query --sandbox {name}`, then remove the sandbox",
-            )
 
     def _refuse_closed(self) -> None:
         if self._is_closed:

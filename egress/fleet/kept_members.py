@@ -34,6 +34,8 @@ class KeptNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     spec: Spec
     """As it was asked for: the same request finds the sandbox again."""
     terms: SandboxLifetime
+    changed: SandboxLifetime | None = None
+    """The lifetime that holds, if the limits were changed."""
     made: Annotated[float, msgspec.Meta(ge=0)]
     """In seconds of the machine's clock."""
 
@@ -45,6 +47,9 @@ class NothingKept:
         self._runtime = runtime
 
     def add(self, member: FleetMember) -> None:
+        """Do nothing."""
+
+    def change(self, member: FleetMember, terms: SandboxLifetime) -> None:
         """Do nothing."""
 
     def take_over(self, _clock: float) -> Iterator[tuple[str, FleetMember]]:
@@ -76,18 +81,29 @@ class KeptMembers:
         self._now = now
         self._bars = bars
         self._names: set[str] = set()
+        self._made: dict[str, float] = {}
+        """When each was created, by the clock of the machine."""
 
     def add(self, member: FleetMember) -> None:
         """Keep a new member. One that cannot be kept is removed, and the error raised."""
-        name, made, timeout = member.spec.name, self._now(), member.terms.timeout
-        note = KeptNote(spec=member.spec, terms=member.terms, made=made)
-        deadline = None if timeout is None else made + timeout
+        name, made = member.spec.name, self._now()
         try:
-            self._runtime.keep(name, KeptTerms(encode_record(note).decode(), deadline))
+            self._keep(KeptNote(spec=member.spec, terms=member.terms, made=made))
         except BaseException:
             self._runtime.remove(name)
             raise
         self._names.add(name)
+        self._made[name] = made
+
+    def change(self, member: FleetMember, terms: SandboxLifetime) -> None:
+        """Keep a member with another lifetime. Raises `EngineUnavailableError` if that cannot be recorded."""
+        made = self._made[member.spec.name]
+        self._keep(KeptNote(spec=member.spec, terms=member.terms, changed=terms, made=made))
+
+    def _keep(self, note: KeptNote) -> None:
+        timeout = (note.changed or note.terms).timeout
+        deadline = None if timeout is None else note.made + timeout
+        self._runtime.keep(note.spec.name, KeptTerms(encode_record(note).decode(), deadline))
 
     def take_over(self, clock: float) -> Iterator[tuple[str, FleetMember]]:
         """Yield what has come back, by name; `clock` is the time of the fleet.
@@ -112,7 +128,8 @@ class KeptMembers:
             raise ValueError("its record is of another sandbox")
         age = max(0.0, self._now() - note.made)
         # Nobody could use it in the meantime, so it was not idle.
-        member = FleetMember(note.spec, note.terms, made=clock - age, used=clock)
+        member = FleetMember(note.spec, note.terms, made=clock - age, used=clock, changed=note.changed)
+        self._made[found.name] = note.made
         # It slept, its machine ended, or its owner did before it was started: its next use starts it.
         if not found.bar and self._runtime.info(found.name).state in ("stopped", "created"):
             member.sleep, member.has_slept = "asleep", True
@@ -121,6 +138,7 @@ class KeptMembers:
     def forget(self, name: str) -> None:
         """Keep a sandbox no longer, because it was removed."""
         self._names.discard(name)
+        self._made.pop(name, None)
 
     def record_bars(self) -> None:
         """Record which members have no access now: the next proxy would not know."""

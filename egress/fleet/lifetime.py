@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Final, Literal
 
 from egress.runtime.argument_types import check_number, check_text
@@ -72,6 +73,23 @@ def check_on_idle(spec: Spec, terms: SandboxLifetime) -> None:
             "on_idle is sleep, and its limited disk lies in memory: sleep would lose its files",
             "omit the limit of its disk, or let it be deleted",
         )
+
+
+def changed_lifetime(
+    terms: SandboxLifetime, changes: Mapping[str, float | None], age: float
+) -> SandboxLifetime:
+    """Return a lifetime with other limits; a new `timeout` counts from now, `age` seconds after the creation.
+
+    Raises `SpecError` for impossible values.
+    """
+    # As given first, so that an error is about the number that was asked for.
+    made = replace(
+        terms,
+        timeout=changes.get("timeout", terms.timeout),
+        idle_timeout=changes.get("idle_timeout", terms.idle_timeout),
+    )
+    timeout = changes.get("timeout")
+    return made if timeout is None else replace(made, timeout=age + timeout)
 
 
 def differences(one: Spec, other: Spec) -> tuple[str, ...]:

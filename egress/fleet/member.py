@@ -26,6 +26,7 @@ class FleetMember:
 
     spec: Spec
     terms: SandboxLifetime
+    """As it was asked for: the same request finds it again."""
     made: float
     used: float
     """When the sandbox was last used."""
@@ -34,11 +35,18 @@ class FleetMember:
     running: list[RuntimeProcess] = field(default_factory=list)
     """Commands that had not ended at the last look."""
     is_leaving: bool = False
+    changed: SandboxLifetime | None = None
+    """Its lifetime, if the limits were changed since."""
     sleep: SleepState = "awake"
     """`awake` means only that no use has to wake it: it may be stopped or paused."""
     has_slept: bool = False
     unfit_since: float | None = None
     """The last use before it was found idle and not running, so that each tick need not look again."""
+
+    @property
+    def current(self) -> SandboxLifetime:
+        """The lifetime that holds now."""
+        return self.changed or self.terms
 
     def drop_ended(self, now: float) -> None:
         """Count calls and commands under way as use, and forget commands that ended."""
@@ -55,7 +63,8 @@ class FleetMember:
 
     def left(self, now: float) -> float | None:
         """Seconds until its timeout; None without one."""
-        return None if self.terms.timeout is None else max(0.0, self.made + self.terms.timeout - now)
+        timeout = self.current.timeout
+        return None if timeout is None else max(0.0, self.made + timeout - now)
 
     def reason_to_leave(self, now: float) -> LeaveReason | None:
         """Why the sandbox has to be removed now; None if it may stay."""
@@ -72,7 +81,7 @@ class FleetMember:
         return self._is_idle(now) and self.unfit_since != self.used
 
     def _is_idle(self, now: float) -> bool:
-        limit = self.terms.idle_timeout
+        limit = self.current.idle_timeout
         return limit is not None and self.idle(now) >= limit
 
 

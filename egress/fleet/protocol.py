@@ -6,6 +6,7 @@ sandbox that was made in the same way, and `close` of a fleet in another process
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -148,6 +149,9 @@ class SandboxFleet(Runtime, Protocol):
 
     def touch(self, name: str) -> None:
         """Record a use of the sandbox."""
+
+    def change_lifetime(self, name: str, changes: Mapping[str, float | None]) -> None:
+        """Change `timeout`, which counts from now, or `idle_timeout`; None removes a limit."""
 
     def status(self, name: str) -> SandboxStatus:
         """The state of a sandbox, and its remaining time."""

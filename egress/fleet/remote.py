@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, Self
@@ -107,6 +107,12 @@ class RemoteRuntime:
 
     def wake(self, name: str) -> None:
         self._tell("wake_sandbox", name)
+
+    def change_lifetime(self, name: str, changes: Mapping[str, float | None]) -> None:
+        with self._translated():
+            self._client.call(
+                schema.SandboxView, "change_sandbox", {"name": name}, body=schema.SandboxChanges(**changes)
+            )
 
     def touch(self, name: str) -> None:
         self._tell("touch_sandbox", name)

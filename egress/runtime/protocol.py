@@ -224,7 +224,10 @@ class KeepingRuntime(Runtime, Protocol):
     """A runtime whose sandboxes can outlive it. Without a runtime they have no network."""
 
     def keep(self, name: str, terms: KeptTerms) -> None:
-        """Let a sandbox outlive this runtime. Raises `EngineUnavailableError` if that cannot be recorded."""
+        """Let a sandbox outlive this runtime, or change its terms.
+
+        Raises `EngineUnavailableError` if that cannot be recorded.
+        """
 
     def bar(self, name: str, bar: Bar) -> None:
         """Record why a kept sandbox has no access, or that it has."""

@@ -353,6 +353,8 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
     delete = awaited(Sandbox.delete)
     pause = awaited(Sandbox.pause)
     resume = awaited(Sandbox.resume)
+    set_timeout = awaited(Sandbox.set_timeout)
+    set_idle_timeout = awaited(Sandbox.set_idle_timeout)
     info = awaited(Sandbox.info)
     status = awaited(Sandbox.status)
     exec = awaited(Sandbox.exec)

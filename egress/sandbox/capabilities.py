@@ -5,6 +5,7 @@ A feature that a runtime lacks raises an error with the cure; it is never skippe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
@@ -41,6 +42,8 @@ class FleetRuntime(Protocol):
     def sessions(self) -> SessionTracker: ...
 
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info: ...
+
+    def change_lifetime(self, name: str, changes: Mapping[str, float | None]) -> None: ...
 
     def sleep(self, name: str) -> None: ...
 

@@ -247,6 +247,24 @@ class Sandbox(LastingParts):
         """
         self._place.runtime.resume(self.name)
 
+    def set_timeout(self, seconds: float | None) -> None:
+        """Let it be removed so many seconds from now, whatever its timeout was; None removes the limit.
+
+        A program that creates it again with its first settings still finds it.
+
+        >>> sandbox.set_timeout(3600)  # doctest: +SKIP
+        """
+        fleet = capabilities.require_fleet(self._place.runtime, "change time limits")
+        fleet.change_lifetime(self.name, {"timeout": seconds})
+
+    def set_idle_timeout(self, seconds: float | None) -> None:
+        """Change the seconds without use after which it is removed, or sleeps; None removes the limit.
+
+        >>> sandbox.set_idle_timeout(600)  # doctest: +SKIP
+        """
+        fleet = capabilities.require_fleet(self._place.runtime, "change time limits")
+        fleet.change_lifetime(self.name, {"idle_timeout": seconds})
+
     def info(self) -> Info:
         """Return its facts and state. Raises `SandboxNotFoundError`.
 

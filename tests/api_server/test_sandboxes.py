@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from egress.fleet.protocol import FleetInfo
 from tests.api_server.lab import ApiLab
 
@@ -84,3 +86,34 @@ def test_a_port_that_is_no_number_is_refused(lab: ApiLab) -> None:
     lab.running()
     for port in ("0", "65536", "x", "-1", "%EF%BC%91", "99999999999999999999"):
         assert lab.ask("PUT", f"/v1/sandboxes/one/previews/{port}").status == 422, port
+
+
+def test_time_limits_are_changed_and_the_first_settings_still_find_it(lab: ApiLab) -> None:
+    lab.ask("PUT", "/v1/sandboxes/one", SETTINGS)
+    lab.estate.clock.now += 50
+    changed = lab.ask("PATCH", "/v1/sandboxes/one", {"timeout": 600})
+    assert (changed.status, changed.body["left"], changed.body["idle_timeout"]) == (200, 600, None)
+    lab.estate.clock.now += 30
+    assert lab.estate.fleet.remove_expired() == ()
+    assert lab.ask("PUT", "/v1/sandboxes/one", SETTINGS).body["left"] == 570
+    assert lab.ask("PATCH", "/v1/sandboxes/one", {"idle_timeout": 5}).body["left"] == 570
+    assert lab.ask("PATCH", "/v1/sandboxes/one", {"timeout": None}).body["left"] is None
+    lab.estate.clock.now += 6
+    assert lab.estate.fleet.remove_expired() == ("one",)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"timeout": 0}, "spec.invalid"),
+        ({"timeout": "1h"}, "request.invalid"),
+        ({"labels": {"a": "b"}}, "request.invalid"),
+        ({"owner": "me"}, "request.invalid"),
+    ],
+    ids=str,
+)
+def test_nothing_else_of_a_sandbox_is_changed(lab: ApiLab, body: object, kind: str) -> None:
+    lab.ask("PUT", "/v1/sandboxes/one", SETTINGS)
+    assert lab.ask("PATCH", "/v1/sandboxes/one", body).body["type"] == kind
+    assert lab.ask("PATCH", "/v1/sandboxes/none", {"timeout": 5}).body["type"] == "sandbox.not_found"
+    assert lab.ask("GET", "/v1/sandboxes/one").body["left"] == 60

@@ -113,7 +113,7 @@ def test_every_type_of_the_table_has_the_status_that_it_says() -> None:
 @pytest.mark.parametrize("page", [PAGE, COMPARISON], ids=name)
 def test_every_call_that_is_named_exists(page: Path) -> None:
     targets = {(each.method, each.path) for each in OPERATIONS.values()}
-    named = re.findall(r"`(GET|HEAD|PUT|POST|DELETE) ([^`?\s]+)", prose(page))
+    named = re.findall(r"`(GET|HEAD|PUT|PATCH|POST|DELETE) ([^`?\s]+)", prose(page))
     assert len(named) > 4
     for method, path in named:
         pattern = "/v1/" + path.removeprefix("/v1/")

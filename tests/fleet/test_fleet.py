@@ -383,12 +383,12 @@ def states(fleet: Fleet) -> list[str]:
 
 
 def test_who_sent_one_is_stopped_and_not_started_again(judged: Fleet, offenders: set[str]) -> None:
-    judged.stop_offenders()
+    judged.offenders.stop_new()
     assert states(judged) == ["running", "running"]
     process = judged.spawn("one", FOREVER)
     offenders.add("one")
-    judged.stop_offenders()
-    judged.stop_offenders()
+    judged.offenders.stop_new()
+    judged.offenders.stop_new()
     assert states(judged) == ["stopped", "running"]
     with pytest.raises(SandboxDiedError):
         process.wait(30)
@@ -398,23 +398,23 @@ def test_who_sent_one_is_stopped_and_not_started_again(judged: Fleet, offenders:
     judged.start("two")
     offenders.clear()
     judged.start("one")
-    judged.stop_offenders()
+    judged.offenders.stop_new()
     offenders.add("one")
-    judged.stop_offenders()
+    judged.offenders.stop_new()
     assert states(judged) == ["stopped", "running"]
 
 
 def test_the_next_one_of_its_name_is_innocent_until_it_sends_one(judged: Fleet, offenders: set[str]) -> None:
     offenders.add("one")
-    judged.stop_offenders()
+    judged.offenders.stop_new()
     judged.remove("one")
     offenders.clear()
     judged.create(spec("one"))
     judged.start("one")
-    judged.stop_offenders()
+    judged.offenders.stop_new()
     assert states(judged) == ["running", "running"]
     offenders.add("one")
-    judged.stop_offenders()
+    judged.offenders.stop_new()
     assert states(judged) == ["stopped", "running"]
 
 
@@ -424,15 +424,15 @@ def test_one_that_was_replaced_while_it_was_judged_goes_on(offenders: set[str]) 
     fleet = Fleet(FakeRuntime(images={"any"}), canary_offenders=lambda: next(answers), tick=None)
     fleet.create(spec("one"))
     fleet.start("one")
-    fleet.stop_offenders()
+    fleet.offenders.stop_new()
     assert states(fleet) == ["running"]
     fleet.close()
 
 
 def test_who_is_not_of_this_fleet_is_left_alone(judged: Fleet, offenders: set[str]) -> None:
     offenders.add("somebody")
-    judged.stop_offenders()
-    judged.stop_offenders()
+    judged.offenders.stop_new()
+    judged.offenders.stop_new()
     assert states(judged) == ["running", "running"]
 
 
@@ -442,9 +442,9 @@ def test_one_that_cannot_be_stopped_is_tried_again(
     offenders.add("one")
     with monkeypatch.context() as patch:
         patch.setattr(judged._runtime, "stop", _fail)
-        judged.stop_offenders()
+        judged.offenders.stop_new()
     assert states(judged) == ["running", "running"]
-    judged.stop_offenders()
+    judged.offenders.stop_new()
     assert states(judged) == ["stopped", "running"]
 
 
@@ -455,7 +455,7 @@ def test_without_a_proxy_nobody_is_judged() -> None:
     fleet = Fleet(FakeRuntime(images={"any"}), canary_offenders=gone, tick=None)
     fleet.create(spec("one"))
     fleet.start("one")
-    fleet.stop_offenders()
+    fleet.offenders.stop_new()
     assert states(fleet) == ["running"]
     fleet.close()
 

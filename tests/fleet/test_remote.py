@@ -28,6 +28,7 @@ from egress.runtime.errors import (
 from egress.runtime.fake import FakeRuntime, ProgramCall
 from egress.runtime.protocol import Output, Runtime
 from egress.runtime.spec import Command, Spec, Terminal
+from egress.sandbox.handle import Sandbox
 from tests.fleet.memory_fleet import MemoryFleet, PortMemoryRuntime, served, short_folder, spec
 from tests.fleet.test_fleet import PROMISES
 from tests.unit.runtime.contract import Case, RuntimeBench, archive
@@ -304,3 +305,16 @@ def test_where_nobody_listens_there_is_no_fleet(tmp_path: Path) -> None:
 def test_a_wrong_value_is_refused_there(remote: RemoteRuntime) -> None:
     with pytest.raises(SpecError):
         remote.open_ports("one", (0,))
+
+
+def test_time_limits_are_changed() -> None:
+    estate = MemoryFleet()
+    with served(estate.fleet) as remote:
+        remote.create(spec())
+        sandbox = Sandbox(remote, "one")
+        sandbox.set_timeout(60)
+        sandbox.set_idle_timeout(5)
+        assert estate.fleet.status("one").terms == SandboxLifetime(timeout=60, idle_timeout=5)
+        sandbox.set_timeout(None)
+        assert remote.status("one").left is None
+    estate.fleet.close()

@@ -347,7 +347,7 @@ def test_an_offender_that_sleeps_is_stopped_for_good() -> None:
     offenders: set[str] = set()
     fleet = _sleeping(set, offenders, lambda: None)
     offenders.add("one")
-    fleet.stop_offenders()
+    fleet.offenders.stop_new()
     assert state(fleet) == "stopped"
     with pytest.raises(SandboxDiedError):
         fleet.exec("one", TRUE)

@@ -63,9 +63,9 @@ def test_an_offender_that_cannot_be_stopped_is_tried_again_and_does_not_save_the
         fleet.start(name)
     with monkeypatch.context() as patch:
         patch.setattr(runtime, "stop", failing_for("one", runtime.stop))
-        fleet.stop_offenders()
+        fleet.offenders.stop_new()
     assert [fleet.info(name).state for name in ("one", "two")] == ["running", "stopped"]
-    fleet.stop_offenders()
+    fleet.offenders.stop_new()
     assert fleet.info("one").state == "stopped"
     fleet.close()
 

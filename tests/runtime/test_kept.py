@@ -230,11 +230,14 @@ def test_access_that_was_revoked_is_not_given_back(lab: KeptLab) -> None:
         lab.box(runtime, name)
     runtime.bar("killed", "killed")
     runtime.bar("offender", "canary")
+    # Other terms give no access back.
+    runtime.keep("killed", KeptTerms("other", deadline=3000.0))
     runtime.leave()
     # As with another proxy: this one does not know of them any more.
     assert lab.client.bars() == {"default": ""}
     runtime = lab.open()
-    runtime.take_over()
+    returned = {each.name: each.terms for each in runtime.take_over()}
+    assert returned == {"killed": KeptTerms("other", deadline=3000.0), "offender": KEPT}
     assert {info.name: info.state for info in runtime.list()} == {"killed": "running", "offender": "stopped"}
     assert lab.client.canary_offenders() == {"offender"}
     assert lab.client.bars() == {"default": "", "killed": "killed", "offender": "canary"}

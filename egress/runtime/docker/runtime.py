@@ -271,13 +271,13 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
 
     def keep(self, name: str, terms: KeptTerms) -> None:
         box = self._register.get(name)
-        box.kept = self._keeping.record(box.spec, box.unassigned, box.admission, terms)
+        box.kept = box.kept or self._keeping.record(box.spec, box.unassigned, box.admission, terms)
+        self._record(box, lambda kept: changed(kept, note=terms.note, deadline=terms.deadline))
 
     def bar(self, name: str, bar: Bar) -> None:
-        box = self._register.get(name)
         # A proxy that has just admitted it gives it access, until it is told of the record.
         if not self._register.is_returning(name):
-            self._record(box, lambda kept: changed(kept, bar=bar))
+            self._record(self._register.get(name), lambda kept: changed(kept, bar=bar))
 
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
         super().open_ports(name, ports)

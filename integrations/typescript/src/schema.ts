@@ -374,6 +374,12 @@ export interface RulesView {
   refused: readonly string[];
 }
 
+/** Other time limits of a sandbox. A field that is left out stays as it is; `null` removes the limit. */
+export interface SandboxChanges {
+  timeout?: number | null | undefined;
+  idle_timeout?: number | null | undefined;
+}
+
 /** An event of a sandbox. */
 export interface SandboxEventView {
   kind: string;
@@ -585,6 +591,8 @@ export interface Operations {
   ensure_sandbox: { parts: { name: string; }; body: SandboxSettings; answer: SandboxView; };
   /** Return a sandbox and its remaining time. */
   get_sandbox: { parts: { name: string; }; answer: SandboxView; };
+  /** Change the time limits of a sandbox; the same settings as before still find it. */
+  change_sandbox: { parts: { name: string; }; body: SandboxChanges; answer: SandboxView; };
   /** Remove a sandbox with its files. */
   delete_sandbox: { parts: { name: string; }; query?: { wait?: boolean | undefined; }; answer: void; };
   /** Make a sandbox ready for commands. */
@@ -714,6 +722,7 @@ export const OPERATIONS: { readonly [Name in keyof Operations]: readonly [string
   create_sandbox: ["POST", "/v1/sandboxes"],
   ensure_sandbox: ["PUT", "/v1/sandboxes/{name}"],
   get_sandbox: ["GET", "/v1/sandboxes/{name}"],
+  change_sandbox: ["PATCH", "/v1/sandboxes/{name}"],
   delete_sandbox: ["DELETE", "/v1/sandboxes/{name}"],
   start_sandbox: ["POST", "/v1/sandboxes/{name}/start"],
   stop_sandbox: ["POST", "/v1/sandboxes/{name}/stop"],

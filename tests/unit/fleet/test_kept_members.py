@@ -88,6 +88,34 @@ def test_the_runtime_of_the_tests_is_one_that_keeps(machine: Machine) -> None:
     assert not isinstance(FakeRuntime(), KeepingRuntime)
 
 
+def test_a_changed_time_outlives_the_fleet(machine: Machine) -> None:
+    asked = SandboxLifetime(timeout=100)
+    first = machine.fleet()
+    first.create(SPEC, asked)
+    machine.now += 60
+    machine.clock += 60
+    first.change_lifetime("one", {"timeout": 500})
+    assert machine.runtime.kept["one"].deadline == machine.now + 500
+    machine.now += 100
+    fleet = machine.fleet()
+    assert fleet.status("one").left == 400
+    # The request that made it still finds it, and does not put its time back.
+    fleet.create(SPEC, asked)
+    assert fleet.status("one").left == 400
+    fleet.change_lifetime("one", {"timeout": None, "idle_timeout": 30})
+    assert [each.deadline for each in machine.runtime.kept.values()] == [None]
+    assert machine.fleet().status("one").terms == SandboxLifetime(idle_timeout=30)
+
+
+def test_a_change_that_cannot_be_recorded_is_none(machine: Machine) -> None:
+    fleet = machine.fleet()
+    fleet.create(SPEC, SandboxLifetime(timeout=100))
+    machine.runtime.is_full = True
+    with pytest.raises(EngineUnavailableError):
+        fleet.change_lifetime("one", {"timeout": 500})
+    assert fleet.status("one").left == 100
+
+
 def test_a_member_comes_back_with_its_settings_and_the_rest_of_its_time(machine: Machine) -> None:
     terms = SandboxLifetime(timeout=100, idle_timeout=30, owner="me")
     machine.fleet().create(SPEC, terms)
@@ -199,7 +227,7 @@ def test_one_that_sent_a_canary_does_not_start_after_it_came_back(machine: Machi
         fleet.start("one")
     # Restored by its operator.
     machine.bars = {"one": ""}
-    fleet.stop_offenders()
+    fleet.offenders.stop_new()
     assert fleet.start("one").state == "running"
 
 

@@ -7,6 +7,7 @@ import pytest
 from egress.fleet.lifetime import (
     NO_TIME_LIMIT,
     SandboxLifetime,
+    changed_lifetime,
     check_on_idle,
     differences,
     lifetime_differences,
@@ -65,3 +66,20 @@ def test_only_a_disk_that_stays_can_sleep() -> None:
     check_on_idle(Spec(name="one", image="a"), sleeps)
     with pytest.raises(SpecError, match="would lose its files"):
         check_on_idle(bounded, sleeps)
+
+
+def test_a_new_timeout_counts_from_now_and_the_rest_stays() -> None:
+    before = SandboxLifetime(timeout=100, idle_timeout=30, owner="me", on_idle="sleep")
+    after = changed_lifetime(before, {"timeout": 50}, 80)
+    assert (after.timeout, after.idle_timeout, after.owner) == (130, 30, "me")
+    assert changed_lifetime(before, {"timeout": None, "idle_timeout": 5}, 80).timeout is None
+    assert changed_lifetime(before, {}, 80) == before
+
+
+@pytest.mark.parametrize(
+    "changes", [{"timeout": 0}, {"timeout": -1.0}, {"timeout": float("nan")}, {"idle_timeout": None}], ids=str
+)
+def test_an_impossible_time_is_refused(changes: dict[str, float | None]) -> None:
+    before = SandboxLifetime(timeout=100, idle_timeout=30, on_idle="sleep")
+    with pytest.raises(SpecError):
+        changed_lifetime(before, changes, 80)
