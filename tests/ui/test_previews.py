@@ -37,6 +37,11 @@ _FETCH = (
     "fetch(arguments[0], {credentials: 'include', mode: arguments[1]})"
     ".then(r => r.text()).then(t => done(t), () => done('refused'))"
 )
+_TRACES = (
+    "return JSON.stringify([document.referrer, navigation.entries().map(each => each.url),"
+    " performance.getEntries().map(each => each.name), location.href])"
+)
+"""Where a page may look for the address that it was opened with."""
 pytestmark = [
     pytest.mark.timeout(2 * TIMEOUT),
     pytest.mark.system("/usr/bin/python3", "python3"),
@@ -227,6 +232,7 @@ def test_a_browser_opens_the_address_and_keeps_no_token_in_it(house: PreviewHous
     seen = json.loads(browser.execute_async_script(_FETCH, f"{shown.origin}/asked", "cors"))
     assert ["referer", f"{shown.origin}/"] in seen["headers"]
     assert shown.token not in json.dumps(seen)
+    assert shown.token not in browser.execute_script(_TRACES)
 
 
 def test_one_preview_reads_nothing_of_another(house: PreviewHouse, browser: Chrome) -> None:
@@ -263,6 +269,7 @@ def test_a_link_on_another_page_opens_the_preview(
     while browser.title != "A preview":
         pass
     assert browser.current_url == f"{shown.origin}/"
+    assert shown.token not in browser.execute_script(_TRACES)
 
 
 def test_a_page_that_ended_says_so(house: PreviewHouse, browser: Chrome) -> None:
