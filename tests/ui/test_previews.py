@@ -23,6 +23,7 @@ from scripts import chromium
 from tests.cli.command import Outcome, egress, put
 from tests.proxy.lab.certificates import Certificates
 from tests.runtime.namespace.conftest import namespaces, refusal
+from tests.tiers import ALSO
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -86,8 +87,8 @@ def _egress(folder: Path, *words: str) -> Outcome:
     return egress(*words, cwd=folder, env=env, timeout=TIMEOUT)
 
 
-@pytest.fixture(scope="module")
-def started(refusal: str) -> Iterator[PreviewHouse | None]:
+@pytest.fixture(scope="module", params=["namespace", pytest.param("docker", marks=ALSO)])
+def started(request: pytest.FixtureRequest, refusal: str) -> Iterator[PreviewHouse | None]:
     if refusal:
         yield None
         return
@@ -99,7 +100,7 @@ def started(refusal: str) -> Iterator[PreviewHouse | None]:
         put(folder / "hosts.yaml", "version: 1\nhosts: {api.example.com: {allow: all}}\n")
         certificate, key = certificates.write_leaf(folder, f"*.{DOMAIN}")
         up = _egress(
-            *(folder, "up", "--rules", "hosts.yaml", "--runtime", "namespace"),
+            *(folder, "up", "--rules", "hosts.yaml", "--runtime", request.param),
             *("--preview-listen", f"127.0.0.1:{port}", "--preview-domain", DOMAIN),
             *("--preview-tls-cert", certificate.name, "--preview-tls-key", key.name),
         )
@@ -110,7 +111,7 @@ def started(refusal: str) -> Iterator[PreviewHouse | None]:
         boxes = tuple(Sandbox.create(name=each, runtime=remote) for each in ("one", "two"))
         for box in boxes:
             box.files.write("site.py", _SITE.read_bytes())
-            box.start_process(["/usr/bin/python3", "site.py", "8000"])
+            box.start_process(["python3", "site.py", "8000"])
             box.wait_for_port(8000, timeout=60)
         yield PreviewHouse(folder, port, certificates.trust(), boxes)
 
