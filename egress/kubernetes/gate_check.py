@@ -23,10 +23,14 @@ def is_gate(container: ManifestNode) -> bool:
 
 def gate_arguments(container: ManifestNode) -> tuple[str, ...] | None:
     """Return the arguments of `egress gate`; None if the container runs something else."""
-    command, arguments = container.at("command").texts(), container.at("args").texts()
-    # Without `command` the image's own is run, and in an image of Egress that is `egress`.
-    words = (*(command or ("egress",)), *arguments)
+    words = runs(container)
     return words[2:] if words[:2] == ("egress", "gate") else None
+
+
+def runs(container: ManifestNode) -> tuple[str, ...]:
+    """Return the command line of a container whose image is Egress's."""
+    # Without `command` the image's own is run, and in an image of Egress that is `egress`.
+    return (*(container.at("command").texts() or ("egress",)), *container.at("args").texts())
 
 
 def option_values(arguments: tuple[str, ...]) -> dict[str, list[str]]:

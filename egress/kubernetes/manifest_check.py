@@ -94,11 +94,23 @@ def _findings(manifests: ManifestSet) -> Iterator[ManifestFinding]:
     yield from check_agent_sandbox(manifests)
     for found in manifests.objects:
         yield from _check_object(manifests, found)
+    yield from _duplicates(manifests)
     # Last, because reading is what finds a value of the wrong type.
     for found in manifests.objects:
         for fault in found.node.faults:
             node = ManifestNode(found.node.value, fault.path, [])
             yield finding_at("manifest.shape", found, node, f"{fault.expected} is expected")
+
+
+def _duplicates(manifests: ManifestSet) -> Iterator[ManifestFinding]:
+    """Find objects that replace one another when they are applied: both would be taken for true here."""
+    seen: set[tuple[str, str]] = set()
+    for found in manifests.objects:
+        key = (found.group, found.title)
+        # A name that is generated is another one each time.
+        if key in seen and not found.node.at("metadata", "name").is_missing:
+            yield finding_at("manifest.duplicate", found, found.node.at("metadata", "name"))
+        seen.add(key)
 
 
 def _check_object(manifests: ManifestSet, found: ManifestObject) -> Iterator[ManifestFinding]:

@@ -29,6 +29,11 @@ FINDING_CODES: Final[dict[str, FindingCode]] = {
         _ERROR, "a value has the wrong type", "`kubectl apply --dry-run=server` shows the same"
     ),
     "manifest.size": FindingCode(_ERROR, "there are too many objects", "check them in parts"),
+    "manifest.duplicate": FindingCode(
+        _ERROR,
+        "another object has the same kind and name, and only the last one of them will be there",
+        "remove one of them",
+    ),
     "manifest.empty": FindingCode(
         _ERROR, "no pod of a sandbox is in these files", "name the files with the workloads, too"
     ),
@@ -136,6 +141,11 @@ FINDING_CODES: Final[dict[str, FindingCode]] = {
     "pod.proxy-volume": FindingCode(
         _ERROR, "the sandbox shares a volume with the proxy", "give each a volume of its own"
     ),
+    "pod.volume": FindingCode(
+        _ERROR,
+        "the node mounts a volume of this kind over its own network, past every policy",
+        "use a claim of a volume, whose server the platform chooses",
+    ),
     "pod.dns": FindingCode(
         _ERROR,
         "the pod asks another name server than the proxy",
@@ -223,6 +233,11 @@ FINDING_CODES: Final[dict[str, FindingCode]] = {
         "give the gate only variables that the cluster fills in by `fieldRef`",
     ),
     # The proxy.
+    "proxy.program": FindingCode(
+        _ERROR,
+        "a pod has the label of the proxy and does not run it, so sandboxes reach another program",
+        "give it another label",
+    ),
     "proxy.ingress": FindingCode(
         _ERROR,
         "the proxy serves whoever reaches it, and more than sandboxes do",

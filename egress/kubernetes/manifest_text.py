@@ -36,16 +36,18 @@ _OCTAL = re.compile(r"[-+]?0[0-7]+")
 _PLAIN_NUMBER = re.compile(
     r"[-+]?(?:(?:0|[1-9][0-9]{0,17})|(?:[0-9]+\.[0-9]*|\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?[eE][-+]?[0-9]+))"
 )
+# A number as a key becomes text again, in a spelling of the parser's own unless it is this one.
+_PLAIN_KEY_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 # Any number of the parser of kubectl, once its underscores are taken out.
 _ANY_NUMBER = re.compile(
     r"""[-+]?(?:
-      0[xX][0-9a-fA-F]+ | 0[bB][01]+ | 0[oO][0-7]+ | (?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?
+      0[xX][0-9a-fA-F]+ | 0[bB][-+]?[01]+ | 0[oO][0-7]+ | (?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?
     | \.(?:inf|Inf|INF|nan|NaN|NAN)
     )""",
     re.VERBOSE,
 )
 # kubectl ends a document at these three characters, whatever follows them on the line.
-_GLUED_SEPARATOR = re.compile(r"^---(?![ \t]*(?:#[^\n]*)?\r?$)", re.MULTILINE)
+_GLUED_SEPARATOR = re.compile(r"^---(?!(?:[ \t]+(?:#[^\n]*)?)?\r?$)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ class _ManifestComposer(YamlComposer):
         while type(event := next_event()).__name__ != "StreamEndEvent":
             if len(self._read) == MAX_DOCUMENTS:
                 self._stop(spot_of(event), f"more than {MAX_DOCUMENTS} documents", "check them in parts")
+            if getattr(event, "version", None) or getattr(event, "tags", None):
+                self._stop(spot_of(event), "kubectl takes a `%` line for a document", "remove the line")
             # A fresh table of positions for each: a value of one document is no part of another.
             self.document = Document(self.document.name)
             node = next_event()
@@ -153,7 +157,8 @@ class _ManifestComposer(YamlComposer):
 
 
 def _is_ambiguous_key(key: str) -> bool:
-    return key in BOOLEAN_LIKE_WORDS or bool(_OCTAL.fullmatch(key)) or _is_odd_number(key)
+    is_word = key in BOOLEAN_LIKE_WORDS or key.lower() in {"true", "false", "null", "~", ""}
+    return is_word or (_is_number(key) and not _PLAIN_KEY_NUMBER.fullmatch(key))
 
 
 def _is_odd_number(text: str) -> bool:

@@ -11,6 +11,21 @@ from egress.kubernetes.manifest_set import ManifestSet, has_label
 from egress.kubernetes.pod_shapes import PodShape
 
 _SECRET_DRIVER = "secrets-store.csi.k8s.io"
+# Those that the level `restricted` of Pod Security allows, images, and hostPath, which has a code of its own.
+_VOLUME_KINDS = frozenset(
+    {
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "hostPath",
+        "image",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    }
+)
 
 
 def check_pod(manifests: ManifestSet, pod: PodShape) -> Iterator[ManifestFinding]:
@@ -70,6 +85,8 @@ def _check_volume(manifests: ManifestSet, pod: PodShape, volume: ManifestNode) -
         yield finding_at("pod.secret", source, volume.at("secret"))
     if volume.at("csi", "driver").text() == _SECRET_DRIVER:
         yield finding_at("pod.secret", source, volume.at("csi"))
+    for kind in sorted(volume.entries().keys() - _VOLUME_KINDS - {"name"}):
+        yield finding_at("pod.volume", source, volume.at(kind))
     for item in volume.at("projected", "sources").items():
         for field, code in (
             ("secret", "pod.secret"),

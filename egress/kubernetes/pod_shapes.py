@@ -62,7 +62,7 @@ def pod_of(found: ManifestObject) -> PodShape | None:
 
 
 def holds_unread_pods(found: ManifestObject) -> ManifestNode | None:
-    """Return the first list of containers in an object of an unknown kind."""
+    """Return the first containers in an object of an unknown kind."""
     key = (found.group, found.kind)
     if key in POD_FIELDS or key in _SCHEMA_KINDS:
         return None
@@ -73,7 +73,14 @@ def holds_unread_pods(found: ManifestObject) -> ManifestNode | None:
             waiting += reversed(node.items())
         elif isinstance(node.value, dict):
             for name, below in node.entries().items():
-                if name == "containers" and isinstance(below.value, list) and below.value:
+                if _holds_containers(name, below):
                     return below
                 waiting.append(below)
     return None
+
+
+def _holds_containers(name: str, node: ManifestNode) -> bool:
+    """Report whether a field is a list of containers, or the one container of a workflow's step."""
+    if name == "container":
+        return isinstance(node.value, dict) and "image" in node.value
+    return name in {"containers", "initContainers"} and isinstance(node.value, list) and bool(node.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
+from egress.kubernetes.gate_check import runs
 from egress.kubernetes.label_selector import Match, requires
 from egress.kubernetes.manifest_findings import ManifestFinding, finding_at
 from egress.kubernetes.manifest_node import ManifestNode
@@ -30,6 +31,8 @@ _NEAR_RANGES = tuple(
 
 def check_proxy(manifests: ManifestSet, proxy: PodShape) -> Iterator[ManifestFinding]:
     """Check the policies around a proxy: `serve --network` serves whoever reaches it."""
+    if not any(runs(container)[:2] == ("egress", "serve") for container in proxy.containers):
+        yield finding_at("proxy.program", proxy.source, proxy.spec)
     policies = [
         (policy, match)
         for policy in manifests.policies.get(proxy.source.namespace, ())

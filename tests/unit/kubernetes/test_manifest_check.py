@@ -33,6 +33,7 @@ NAME_SERVERS = {
     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
     "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
 }
+POD_OF_PROXY = ("spec", "template", "spec", "containers", 0)
 TOKEN = "ghp_" + "a1B2c3D4" * 5
 
 
@@ -122,6 +123,7 @@ def sidecar_first(objects: list[Json]) -> None:
 WEAKENED: list[tuple[str, Change]] = [
     ("manifest.empty", lambda objects: objects.remove(part(objects, "Pod"))),
     ("manifest.shape", on_container(ports="none")),
+    ("manifest.duplicate", lambda objects: objects.append(part(objects, "NetworkPolicy", "nothing"))),
     ("fence.none", unshut),
     ("fence.label", lambda objects: policies(objects, "nothing")),
     ("fence.ingress", on("NetworkPolicy", "nothing", ("spec", "policyTypes"), ["Egress"])),
@@ -156,12 +158,15 @@ WEAKENED: list[tuple[str, Change]] = [
     ("pod.secret", volume(projected={"sources": [{"secret": {"name": "egress-token"}}]})),
     ("pod.secret", volume(csi={"driver": "secrets-store.csi.k8s.io"})),
     ("pod.proxy-volume", volume(persistentVolumeClaim={"claimName": "egress-state"})),
+    ("pod.volume", volume(nfs={"server": "nfs.example.com", "path": "/"})),
+    ("pod.volume", volume(gitRepo={"repository": "https://git.example.com/x"})),
     ("pod.dns", on_pod(dnsPolicy="ClusterFirst")),
     ("pod.dns", lambda objects: pod(objects).pop("dnsPolicy")),
     ("pod.dns", on_pod(dnsConfig={"nameservers": ["10.96.0.92", "1.1.1.1"]})),
     ("pod.dns", on_pod(dnsConfig={})),
     ("pod.service-links", on_pod(enableServiceLinks=True)),
     ("pod.unread", added("Rollout", "argoproj.io/v1", spec={"template": {"containers": [{"name": "x"}]}})),
+    ("pod.unread", added("Workflow", "argoproj.io/v1", spec={"templates": [{"container": {"image": "x"}}]})),
     ("namespace.security", on("Namespace", "agents", ("metadata", "labels"), {})),
     ("container.privileged", on_context(privileged=True)),
     ("container.privileged", on_context(windowsOptions={"hostProcess": True})),
@@ -201,6 +206,7 @@ WEAKENED: list[tuple[str, Change]] = [
         ),
     ),
     ("gate.mounts", on_gate(volumeMounts=[{"name": "workspace", "mountPath": "/usr"}])),
+    ("proxy.program", on("Deployment", "egress-proxy", (*POD_OF_PROXY, "args"), ["status"])),
     ("proxy.ingress", policy({"policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": {}}]}]})),
     ("proxy.egress", on("NetworkPolicy", "proxy", ("spec", "egress", 0, "to", 0, "ipBlock", "except"), [])),
 ]
@@ -264,7 +270,7 @@ def test_a_mistake_in_the_text_is_the_only_finding() -> None:
 
 
 def test_more_objects_than_are_read_are_an_error() -> None:
-    objects = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}] * (MAX_OBJECTS + 1)
+    objects = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}] * (MAX_OBJECTS + 1)
     listed = {"apiVersion": "v1", "kind": "List", "items": [*shipped(), *objects]}
     assert "manifest.size" in codes([listed])
 

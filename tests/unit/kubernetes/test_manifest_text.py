@@ -64,7 +64,7 @@ def test_a_word_that_kubectl_takes_for_a_boolean_is_refused(word: str) -> None:
     assert values(f"a: '{word}'\n") == [{"a": word}]
 
 
-NUMBERS = ["0x10", "0o17", "0b1", "1_000", "-_0", "08", ".inf", "1e999", "12345678901234567890"]
+NUMBERS = ["0x10", "0o17", "0b1", "0b+1", "1_000", "-_0", "08", ".inf", "1e999", "12345678901234567890"]
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -77,6 +77,9 @@ def test_a_number_that_readers_disagree_about_is_refused(number: str) -> None:
 def test_a_separator_that_only_one_parser_sees_is_refused() -> None:
     assert faults("a: 1\n--- {b: 2}\n") == ["text follows `---` on its line, which kubectl drops"]
     assert faults("a: 1\n---b: 2\n") == ["text follows `---` on its line, which kubectl drops"]
+    assert faults("a: 1\n---# b\n") == ["text follows `---` on its line, which kubectl drops"]
+    assert faults("a: 1\n--- # b\n---\t\n") == []
+    assert faults("%YAML 1.1\n---\na: 1\n") == ["kubectl takes a `%` line for a document"]
     assert faults("a: 1\n...\n") == ["kubectl does not end a document at `...`"]
 
 
@@ -107,3 +110,10 @@ def test_text_that_every_reader_takes_for_text_is_known() -> None:
     assert [word for word in ("abc", "100m", "1.2.3", "v1", "2001-01-01") if not reads_as_text(word)] == []
     words = ("yes", "on", "True", "null", "~", "", "1", "0400", "0x1", "1_0", ".5", "1e3", ".nan")
     assert [word for word in words if reads_as_text(word)] == []
+
+
+@pytest.mark.parametrize("key", ["true", "Null", "~", "+1", "1.0", "1e3", "0400", "-0"])
+def test_a_key_that_kubectl_writes_otherwise_is_refused(key: str) -> None:
+    assert faults(f"{key}: 1\n")
+    assert values(f"'{key}': 1\n") == [{key: 1}]
+    assert values("80: 1\n-7: 2\n") == [{"80": 1, "-7": 2}]
