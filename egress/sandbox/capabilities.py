@@ -17,6 +17,7 @@ from egress.runtime.docker.engine_socket import ENGINE_SOCKET
 from egress.runtime.errors import SpecError, UnsupportedError
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Info, Spec
+from egress.runtime.stages import note_stage
 
 if TYPE_CHECKING:
     from egress.fleet.policies import FleetPolicies
@@ -108,7 +109,7 @@ def _demo_image(socket: Path) -> str:
     # A connection of its own, closed again: the runtime may live in another process.
     engine = DockerEngine(socket)
     try:
-        return demo_image(engine)
+        return demo_image(engine, note_stage)
     finally:
         engine.close()
 

@@ -219,6 +219,12 @@ def test_new_lines_are_followed(lab: OperatorLab) -> None:
         assert names[1:] == ["/followed/1", "/followed/2"]
 
 
+def test_the_owner_follows_the_whole_run(lab: OperatorLab) -> None:
+    found = [line for _, line in lab.owner.events("GET", "log?last=500&since=1h&grep=/denied/", most=8)]
+    assert {line["sandbox"] for line in found} == {"agent-1", "other"}
+    assert "other-run" not in json.dumps(found)
+
+
 def test_so_many_clients_follow_and_no_more(lab: OperatorLab) -> None:
     headers = {**lab.client.headers, "Accept": "text/event-stream"}
     opened = []

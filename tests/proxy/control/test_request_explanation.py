@@ -36,3 +36,12 @@ async def test_what_is_revoked_shows_and_nothing_is_recorded(running: Running) -
 )
 async def test_what_is_no_request_is_refused(running: Running, body: dict[str, object]) -> None:
     assert (await running.ask("POST", "/explain", **body)).status == 400
+
+
+async def test_a_host_that_no_rule_names_is_not_compared_with_every_entry(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Traffic waits while the proxy explains: an explanation costs about as much as a decision."""
+    monkeypatch.setattr("egress.rules.decide.explain.difflib", None)
+    found = await running.ask("POST", "/explain", url="https://api.exmaple.com/v1")
+    assert (found.status, found.body["code"]) == (200, "host.unknown")
