@@ -61,7 +61,10 @@ curl --unix-socket "$socket" -r 0-99 'http://egress/v1/sandboxes/one/file?path=i
 curl --unix-socket "$socket" -N 'http://egress/v1/sandboxes/one/watch?path=.'
 ```
 
-A watch compares lists of the folder, so a file that is created and removed between two lists is not seen.
+A watch compares lists of the folder, so a file that is created and removed between two lists is not seen. If
+the image has Python 3, and the folder is on a local file system, the kernel gives notice of changes (inotify)
+and nothing is listed while nothing changes; else a list is made every `interval` seconds. In both cases a
+change is sent at most `interval` seconds later.
 """
 PROCESSES = """\
 ## Processes and their output

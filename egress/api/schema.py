@@ -480,4 +480,4 @@ class WatchQuery(ApiRequest, frozen=True):
 
     path: Text
     interval: Annotated[float, Meta(ge=0.05, le=60)] = 0.5
-    """Seconds between two looks."""
+    """Seconds between two looks, at least."""

@@ -226,7 +226,8 @@ class Files:
     def watch(self, path: Where = ".", *, interval: float = 0.5) -> Iterator[Iterator[Change]]:
         """Watch a folder or a file for changes from now on, at any depth.
 
-        Watching ends with the context. A program in the sandbox checks every `interval` seconds.
+        Watching ends with the context. A program in the sandbox looks when the kernel tells it of a change.
+        In images without Python 3, and on file systems that others write to, it does so every `interval`.
 
         >>> with sandbox.files.watch("src") as changes:  # doctest: +SKIP
         ...     print(next(changes))

@@ -1,8 +1,8 @@
-"""Finds changes in a folder of a sandbox, by listing it repeatedly.
+"""Finds changes in a folder of a sandbox, by comparing lists of it.
 
-A small loop in the sandbox lists the folder and sends the list whenever it differs from the last; this module
-compares the lists. No kernel feature is needed, so it works in any image with `find` and `stat`. A file that
-is created and removed between two lists is not seen.
+A program in the sandbox lists the folder and sends the list whenever it differs from the last. Where the
+image has Python, the kernel gives it notice of changes; else a loop lists again and again, in any image with
+`find` and `stat`. Both send the same lists. A file that is created and removed between two lists is not seen.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from egress.sandbox.paths import TEMPORARY_PREFIX, Where
 from egress.sandbox.process import Process
 
 _WATCH_SCRIPT: Final = Path(__file__).with_name("watch.sh").read_text(encoding="utf-8")
+_NOTICED_PROGRAM: Final = Path(__file__).with_name("watch_inside.py").read_text(encoding="utf-8")
 _MAX_KEPT_BYTES: Final = 64 * MIB
 
 Listing = Mapping[str, bytes]
@@ -46,7 +47,7 @@ def watch_changes(
     if not interval > 0:
         raise SpecError("interval is out of range", "use a number of seconds above 0")
     mark = secrets.token_hex(12)
-    words = ("/bin/sh", "-c", _WATCH_SCRIPT, "sh", path, f"{interval:g}", mark)
+    words = ("/bin/sh", "-c", _WATCH_SCRIPT, "sh", path, f"{interval:g}", mark, _NOTICED_PROGRAM)
     with Process(place, Command(argv=words, cwd="/"), keep=_MAX_KEPT_BYTES) as process:
         listings = _read_listings(process, mark.encode())
         yield _follow_changes(next(listings), listings, str(asked))

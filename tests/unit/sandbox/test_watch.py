@@ -13,7 +13,13 @@ from tests.unit.sandbox.contract import CASES, Case
 
 
 @pytest.mark.parametrize("promise", CASES["watch"], ids=lambda case: case.__name__)
-def test_a_promise_is_kept(promise: Case, box: Sandbox) -> None:
+@pytest.mark.parametrize("has_python", [True, False])
+def test_a_promise_is_kept(
+    promise: Case, has_python: bool, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_python:
+        # As Python without ctypes does.
+        monkeypatch.setattr(watch, "_NOTICED_PROGRAM", "import sys; sys.exit(3)")
     promise(box)
 
 
