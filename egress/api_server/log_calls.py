@@ -58,8 +58,10 @@ async def _lines(call: ApiCall, request: Request, query: AuditQuery, sandbox: st
     def ask(index: Index) -> ResultPage:
         return index.query(filters, query.limit, cursor)
 
-    await call.context.in_thread(_flush, call)
-    page = await call.context.log.pool(_directory(call)).ask(ask)
+    pool = call.context.log.pool(_directory(call))
+    # Among the questions: however many clients ask, the proxy is asked by a few threads.
+    await pool.work(lambda: _flush(call))
+    page = await pool.ask(ask)
     hidden = _hidden(call)
     lines = b"".join(encoded_line(entry, hidden) + b"\n" for entry in page.entries)
     headers = {} if page.cursor is None else {_CURSOR_HEADER: str(page.cursor)}
@@ -78,7 +80,7 @@ def _directory(call: ApiCall) -> Path:
 def _flush(call: ApiCall) -> None:
     """Have the proxy write the lines that it still holds. One that is gone holds none."""
     with suppress(GatewayError):
-        ask_fleet_proxy(call.fleet.about, "GET", "/status")
+        ask_fleet_proxy(call.fleet.about, "POST", "/flush")
 
 
 def _hidden(call: ApiCall) -> frozenset[str]:
@@ -108,11 +110,9 @@ def _entries(slots: FollowerSlots, lines: Iterator[LogEntry]) -> Iterator[LogEnt
 
 async def _suggest(call: ApiCall, _: Request) -> Response:
     query: SuggestionQuery = call.query
-    await call.context.in_thread(_flush, call)
-    about = call.fleet.about
-    found = await call.context.log.pool(_directory(call)).ask(
-        lambda index: suggest_for(index, about, query.request, now_in_lines())
-    )
+    about, pool = call.fleet.about, call.context.log.pool(_directory(call))
+    await pool.work(lambda: _flush(call))
+    found = await pool.ask(lambda index: suggest_for(index, about, query.request, now_in_lines()))
     return json_response(found)
 
 

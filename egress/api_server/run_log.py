@@ -44,5 +44,6 @@ class RunLog:
     def pool(self, directory: Path) -> IndexPool:
         """Return the threads for questions; only the loop of the server asks for them."""
         if self._pool is None:
-            self._pool = IndexPool(directory)
+            # A program asks for the request that it has just made.
+            self._pool = IndexPool(directory, max_age=0.0)
         return self._pool

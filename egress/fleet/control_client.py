@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,9 @@ from egress.runtime.errors import GatewayError, GatewayRefusedError
 from egress.unix.http_connection import JsonAnswer
 
 _STATUS_TIMEOUT: Final = 5.0
+MAX_QUESTIONS: Final = 8
+_PLACES: Final = threading.BoundedSemaphore(MAX_QUESTIONS)
+"""Questions of clients at a time: the control socket has few places, and `egress kill` has to find one."""
 
 
 def ask(folder: Path, target: str) -> JsonAnswer:
@@ -36,7 +40,8 @@ def ask_fleet_proxy(
     """Ask the proxy of a fleet. Raises `GatewayError` without an answer, and for a fleet without a proxy."""
     if about.runtime_dir is None:
         raise GatewayError("these sandboxes have no proxy", "open them with `egress.open_fleet`")
-    return _request(about.runtime_dir, method, target, body, ASK_TIMEOUT)
+    with _PLACES:
+        return _request(about.runtime_dir, method, target, body, ASK_TIMEOUT)
 
 
 def typed_answer[T: msgspec.Struct](fields: Mapping[str, object], answer: type[T]) -> T:

@@ -41,9 +41,15 @@ class IndexPool:
     """Runs queries on the index of one log."""
 
     def __init__(
-        self, directory: Path, place: Path | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        directory: Path,
+        place: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        max_age: float = MAX_INDEX_AGE,
     ) -> None:
+        """With a `max_age` of 0 each query sees every line that was written before it was asked."""
         self.directory = directory
+        self._max_age = max_age
         self.place = place
         """Index path, if not beside the log."""
         self._clock = clock
@@ -91,7 +97,10 @@ class IndexPool:
 
     def _catch_up(self, index: Index) -> None:
         """Update the index, unless another thread just did or is doing so."""
-        if self._clock() - self._filled > MAX_INDEX_AGE and self._filling.acquire(blocking=False):
+        is_exact = self._max_age == 0
+        is_old = is_exact or self._clock() - self._filled > self._max_age
+        # Another thread may have begun before the newest line was written.
+        if is_old and self._filling.acquire(blocking=is_exact):
             try:
                 index.catch_up()
                 self._filled = self._clock()

@@ -31,7 +31,7 @@ class LocalAuditLog:
         cursor = read_cursor(query.cursor)
         # The proxy writes the lines that it still holds before it answers. One that is gone holds none.
         with suppress(GatewayError):
-            ask_fleet_proxy(self._about, "GET", "/status")
+            ask_fleet_proxy(self._about, "POST", "/flush")
         with Index(self._directory()) as index:
             index.catch_up()
             page = index.query(filters, query.limit, cursor)

@@ -76,6 +76,13 @@ def test_a_line_is_there_as_soon_as_its_request_is_answered(lab: OperatorLab) ->
     assert (sent["path"], sent["status"]) == ("/v1/user", 200)
 
 
+def test_no_line_is_missed_by_a_question_right_behind_its_request(lab: OperatorLab) -> None:
+    for number in range(5):
+        lab.status("other", f"/just-now/{number}")
+        found = _audit(lab.client, "?grep=/just-now/&limit=1", "other")
+        assert [line["path"] for line in found] == [f"/just-now/{number}"]
+
+
 def test_pages_are_complete_and_stable_while_lines_are_added(lab: OperatorLab) -> None:
     cursor, found = "", []
     for _ in range(10):

@@ -201,6 +201,7 @@ class ControlService:
             ("GET", "/placeholders"): self._placeholders,
             ("GET", "/stopped"): self._stopped_by_canary,
             ("POST", "/held"): self._held,
+            ("POST", "/flush"): self._flush,
             ("POST", "/reload"): self._reload,
             ("POST", "/kill"): self._kill,
             ("POST", "/bar"): self._bar,
@@ -231,6 +232,11 @@ class ControlService:
             if not self.engine.audit.may_work(name)
         ]
         return found
+
+    async def _flush(self, _: Body) -> ControlReply:
+        """Write the lines that wait, for whoever reads the log next."""
+        self.engine.audit.flush()
+        return ControlReply(200)
 
     async def _status(self, _: Body) -> ControlReply:
         # Whoever asks may read the log next, as `egress run` does to add up the requests of its sandbox.

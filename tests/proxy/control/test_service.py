@@ -454,3 +454,14 @@ async def test_a_sandbox_that_an_earlier_proxy_revoked_has_no_access_until_it_is
 async def test_what_is_no_sandbox_is_not_barred(running: Running, body: dict[str, object]) -> None:
     assert (await running.ask("POST", "/bar", **body)).status == 400
     assert running.events("killed") == []
+
+
+async def test_lines_that_wait_are_written_when_a_reader_asks(running: Running) -> None:
+    def written() -> bool:
+        files = (running.stack.folder / "audit").glob("*.jsonl")
+        return any('"name":"waits.example"' in file.read_text() for file in files)
+
+    running.stack.engine.audit.event("killed", kind="host", name="waits.example", connections=0)
+    assert not written()
+    assert (await running.ask("POST", "/flush")).status == 200
+    assert written()

@@ -32,6 +32,21 @@ def test_answers_from_an_index_that_is_up_to_date(desk: IndexPool, tmp_path: Pat
     assert count() == 3
 
 
+@pytest.mark.parametrize(("max_age", "seen"), [(0.0, 3), (1.0, 2)])
+def test_only_an_exact_pool_sees_what_was_written_within_the_second(
+    tmp_path: Path, max_age: float, seen: int
+) -> None:
+    desk = IndexPool(write(tmp_path, [line(1), denied(2)]), clock=lambda: 5.0, max_age=max_age)
+
+    def count() -> int:
+        return asyncio.run(desk.ask(lambda index: len(index.query(Filters()).entries)))
+
+    assert count() == 2
+    write(tmp_path, [line(3)])
+    assert count() == seen
+    desk.close()
+
+
 def test_gives_up_on_what_takes_too_long(desk: IndexPool) -> None:
     """The thread is busy meanwhile, and others answer."""
     end = threading.Event()
