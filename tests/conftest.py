@@ -49,6 +49,7 @@ ROOMS_WITH_SOCKETS = (
     "faults",
     "fleet",
     "integrations",
+    "mcp",
     "peers",
     "proxy",
     "runtime",

@@ -15,6 +15,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
+from starlette.types import ASGIApp
+
 from egress.api_server.access import ApiAccessGuard, host_name, token_digest
 from egress.api_server.app import make_app
 from egress.api_server.call import ApiContext
@@ -102,12 +104,15 @@ class ApiPort:
         self._serving: ServingThread | None = None
 
     def serve(self, fleet: Fleet, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Answer requests. Nobody at a port may do what only the owner may."""
+        """Answer requests of the API. Nobody at a port may do what only the owner may."""
+        self.serve_app(make_app(ApiContext(fleet, _refuse_shutdown, is_owner_only=False)), monotonic)
+
+    def serve_app(self, app: ASGIApp, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Answer requests by an application, behind the guard."""
         names = {str(ip_address(self.at.host)), *filter(None, map(host_name, self._settings.names))}
         if self.at.is_loopback:
             names.add("localhost")
-        context = ApiContext(fleet, _refuse_shutdown, is_owner_only=False)
-        guard = ApiAccessGuard(make_app(context), self._digest, names, WrongTokenBucket(monotonic))
+        guard = ApiAccessGuard(app, self._digest, names, WrongTokenBucket(monotonic))
         config = server_config(guard, StrictConnection)
         config.limit_concurrency = _MAX_CONNECTIONS
         config.timeout_keep_alive = _REQUEST_SECONDS

@@ -36,6 +36,7 @@ COMMANDS = {
     "cp": ("egress.cli.sandboxes.cp:cp", "Copy files into a sandbox, or out of it."),
     "expose": ("egress.cli.sandboxes.expose:expose", "Show ports of sandboxes to browsers."),
     "logs": ("egress.cli.sandboxes.logs:logs", "Show a sandbox's requests."),
+    "mcp": ("egress.cli.sandboxes.mcp:mcp", "Serve a sandbox to an agent as MCP tools."),
     "sleep": ("egress.cli.sandboxes.sleep:sleep", "Stop sandboxes until their next use."),
     "wake": ("egress.cli.sandboxes.sleep:wake", "Start sandboxes that are asleep."),
     "rm": ("egress.cli.sandboxes.rm:rm", "Remove sandboxes."),

@@ -16,7 +16,19 @@ UNTESTED = {
     "__main__.py": "one call",
 }
 # Tests of these rooms need more than a function call; they live in a folder of that name below tests/.
-ROOMS = ("addons", "api", "api_server", "cli/sandboxes", "fleet", "proxy", "runtime", "tls", "ui", "unix")
+ROOMS = (
+    "addons",
+    "api",
+    "api_server",
+    "cli/sandboxes",
+    "fleet",
+    "mcp",
+    "proxy",
+    "runtime",
+    "tls",
+    "ui",
+    "unix",
+)
 # A module whose tests share the sockets of another room.
 ELSEWHERE = {"control_client.py": "tests/unix"}
 

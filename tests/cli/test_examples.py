@@ -34,6 +34,8 @@ WANTING = {
     "egress kill api.example.com": "no proxy is running",
     "egress kill --undo api.example.com": "no proxy is running",
     "egress kill --secret deploy-token --keep": "no proxy is running",
+    "egress mcp --mount .:/workspace:rw": "no rules found",
+    "egress mcp builder --api-listen 127.0.0.1:8701": "`egress up` is not running",
     "egress policy agent-1": "no proxy is running",
     "egress policy agent-1 --allow 'GET https://files.example.com/public/**'": "no proxy is running",
     "egress policy agent-1 --deny 'https://api.example.com' --ttl 1h": "no proxy is running",

@@ -86,7 +86,7 @@ def up_lab(runtime: str, image: str = "", rules: str = _RULES) -> Iterator[UpLab
         folder = Path(name)
         put(folder / "hosts.yaml", rules.format(name=NAME, port=api.port))
         put(folder / "api-ca.pem", api.certificate)
-        lab = UpLab(folder, runtime, image, api, _free_port())
+        lab = UpLab(folder, runtime, image, api, free_port())
         lab.up()
         try:
             yield lab
@@ -94,6 +94,6 @@ def up_lab(runtime: str, image: str = "", rules: str = _RULES) -> Iterator[UpLab
             lab.egress("down")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         return int(sock.getsockname()[1])

@@ -12,9 +12,10 @@ import click
 
 from egress.cli.folder_options import FILE
 from egress.errors import UsageError
+from egress.policy.state_dir_ownership import make_state_dir
 
 if TYPE_CHECKING:
-    from egress.api_server.api_port import ApiPortSettings
+    from egress.api_server.api_port import ApiPort, ApiPortSettings
 
 type Command = Callable[..., int]
 
@@ -37,8 +38,11 @@ class ApiOptions:
         """All of these options, for another process with this working folder."""
         return tuple(self._words())
 
-    def settings(self, state: Path) -> ApiPortSettings | None:
-        """Return the settings of the port, None if none is wanted. Raises `UsageError`."""
+    def settings(self, state: Path, token_file: str = TOKEN_FILE) -> ApiPortSettings | None:
+        """Return the settings of the port, None if none is wanted. Raises `UsageError`.
+
+        `token_file` is the name of the token's file in the state folder, unless another one was named.
+        """
         if self.api_listen is None:
             for flag in self._words():
                 raise UsageError(
@@ -51,7 +55,7 @@ class ApiOptions:
 
         found = ApiPortSettings(
             at=read_listen_address("--api-listen", self.api_listen),
-            token_file=self.api_token_file or state / TOKEN_FILE,
+            token_file=self.api_token_file or state / token_file,
             is_token_named=self.api_token_file is not None,
             names=self.api_name,
             certificate=self.api_tls_cert,
@@ -72,31 +76,44 @@ class ApiOptions:
         yield from (f"--api-name={name}" for name in self.api_name)
 
 
+def open_port(settings: ApiPortSettings) -> ApiPort:
+    """Listen at the port. Raises the errors of `ApiPort`."""
+    # Loaded here, since its addresses are values of the settings of a proxy, which few commands need.
+    from egress.api_server.api_port import ApiPort
+
+    if not settings.is_token_named:
+        make_state_dir(settings.token_file.parent)
+    return ApiPort(settings)
+
+
 def add_options(command: Command) -> Command:
-    """Add the options; the command gets them as `api`."""
+    """Add the options of `egress up`; the command gets them as `api`."""
+    return add_port_options(
+        "Serve the API there too, for programs that show the token. [only the unix socket]", TOKEN_FILE
+    )(command)
 
-    @functools.wraps(command)
-    def opened(*words: object, **given: object) -> int:
-        own = {name: given.pop(name) for name in ApiOptions.__dataclass_fields__}
-        return command(*words, api=ApiOptions(**own), **given)  # type: ignore[arg-type]
 
-    for option in reversed(_OPTIONS):
-        opened = option(opened)
-    return opened
+def add_port_options(help_of_listen: str, token_file: str) -> Callable[[Command], Command]:
+    """Add options for a port; the command gets them as `api`. The file lies in the state folder."""
+
+    def add(command: Command) -> Command:
+        @functools.wraps(command)
+        def opened(*words: object, **given: object) -> int:
+            own = {name: given.pop(name) for name in ApiOptions.__dataclass_fields__}
+            return command(*words, api=ApiOptions(**own), **given)  # type: ignore[arg-type]
+
+        for option in reversed(_OPTIONS):
+            opened = option(opened)
+        kept = f"[{token_file} in the state folder, created if missing]"
+        opened = click.option(
+            "--api-token-file", type=FILE, metavar="FILE", help=f"Token for programs there. {kept}"
+        )(opened)
+        return click.option("--api-listen", metavar="ADDRESS:PORT", help=help_of_listen)(opened)
+
+    return add
 
 
 _OPTIONS: Final = (
-    click.option(
-        "--api-listen",
-        metavar="ADDRESS:PORT",
-        help="Serve the API there too, for programs that show the token. [only the unix socket]",
-    ),
-    click.option(
-        "--api-token-file",
-        type=FILE,
-        metavar="FILE",
-        help=f"Token of the API there. [{TOKEN_FILE} in the state folder, created if missing]",
-    ),
     click.option(
         "--api-name", multiple=True, metavar="HOST", help="Name of this machine in requests. [the address]"
     ),

@@ -5,7 +5,8 @@ Mistakes in options are reported before anything is started or created.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from egress import environment
@@ -95,15 +96,25 @@ def run_in(
     """
     at_terminal = has_terminal()
     # A command at a terminal cannot have a timeout, but its sandbox can.
+    lifetime = replace(terms, timeout=seconds if at_terminal else None)
+    with created(fleet, spec, lifetime, keep=keep, quiet=quiet):
+        timeout = None if at_terminal else seconds
+        command = Command(argv=argv, env=env, timeout=timeout, most_output=0)
+        return attach_command(fleet, spec.name, command, terminal=at_terminal)
+
+
+@contextmanager
+def created(
+    fleet: SandboxFleet, spec: Spec, terms: SandboxLifetime, *, keep: bool, quiet: bool = False
+) -> Iterator[None]:
+    """Create a sandbox and start it; remove it at the end, unless it is kept."""
     with progress.step("creating the sandbox", is_quiet=quiet):
-        fleet.create(spec, replace(terms, timeout=seconds if at_terminal else None))
+        fleet.create(spec, terms)
     try:
         # Inside the try: a sandbox that fails to start must be removed, too.
         with progress.step("starting the sandbox", is_quiet=quiet):
             fleet.start(spec.name)
-        timeout = None if at_terminal else seconds
-        command = Command(argv=argv, env=env, timeout=timeout, most_output=0)
-        return attach_command(fleet, spec.name, command, terminal=at_terminal)
+        yield
     finally:
         if not keep:
             fleet.discard(spec.name)

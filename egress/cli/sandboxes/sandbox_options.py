@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 import click
+from click.core import ParameterSource
 
 from egress.cli.sandboxes.agents import AGENTS
 from egress.errors import UnreadableError, UsageError, reason_of
@@ -152,6 +153,23 @@ def add_options(command: Command) -> Command:
     for option in reversed(_MAKING):
         command = option(command)
     return command
+
+
+_FOR_ANY: Final = frozenset({"sandbox", "runtime_dir", "state_dir"})
+"""Options that also apply to an existing sandbox."""
+
+
+def refuse_for_existing(*more: str) -> None:
+    """Raise `UsageError` for options about creating a sandbox: it exists already. `more` apply as well."""
+    context = click.get_current_context()
+    for each in context.command.params:
+        # Asked of click, because a default looks like a typed value.
+        is_given = context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
+        if is_given and each.name not in {*_FOR_ANY, *more}:
+            raise UsageError(
+                f"{each.opts[0]} applies only to a new sandbox",
+                "remove the option, or the name of the sandbox",
+            )
 
 
 _MAKING: Final = (

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, Unpack
+from typing import Unpack
 
 import click
-from click.core import ParameterSource
 
 from egress.cli.sandboxes import create, fleet_options, fleet_session, sandbox_options, summary
 from egress.cli.sandboxes.attach import has_terminal
 from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
 from egress.cli.sandboxes.shell_words import SHELL_WORDS, prompt_of
-from egress.errors import UsageError
 from egress.runtime.spec import Command
-
-_FOR_ANY: Final = frozenset({"sandbox", "runtime_dir", "state_dir"})
-"""Options that also apply to an existing sandbox."""
 
 
 @click.command()
@@ -38,7 +33,7 @@ def shell(
       egress shell run-4f2a9c1e
     """
     if sandbox is not None:
-        _refuse_options()
+        sandbox_options.refuse_for_existing()
         with fleet_session.connect_served(fleet_session.served_folder(source)) as there:
             command = Command(argv=SHELL_WORDS, env=prompt_of(sandbox), most_output=0)
             return create.attach_command(there, sandbox, command, terminal=has_terminal())
@@ -52,16 +47,3 @@ def shell(
         status = create.run_in(fleet, spec, SHELL_WORDS, seconds=request.seconds, keep=False, env=prompt)
         summary.show(fleet.about, spec.name, since)
         return status
-
-
-def _refuse_options() -> None:
-    """Raise `UsageError` for options about creating a sandbox: it exists already."""
-    context = click.get_current_context()
-    for each in context.command.params:
-        # Asked of click, because a default looks like a typed value.
-        is_given = context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
-        if is_given and each.name not in _FOR_ANY:
-            raise UsageError(
-                f"{each.opts[0]} applies only to a new sandbox",
-                "remove the option, or the name of the sandbox",
-            )

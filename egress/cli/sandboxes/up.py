@@ -41,7 +41,7 @@ from egress.policy.state_dir_ownership import make_state_dir
 from egress.runtime.spec import MAX_READY
 
 if TYPE_CHECKING:
-    from egress.api_server.api_port import ApiPort, ApiPortSettings
+    from egress.api_server.api_port import ApiPortSettings
     from egress.fleet.preview_listener import PreviewPlace
 
 _LOG: Final = "up.log"
@@ -136,7 +136,7 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int, por
 
     with fleet_session.on_signal(end, signal.SIGINT, fleet_session.LEAVE_SIGNAL), ExitStack() as parts:
         # Before the fleet: an address that is taken is told before anything starts.
-        opened = None if ports.api is None else parts.enter_context(closing(_open_port(ports.api)))
+        opened = None if ports.api is None else parts.enter_context(closing(api_options.open_port(ports.api)))
         shown = None if ports.previews is None else parts.enter_context(closing(ports.previews.open()))
         with fleet_session.translate_errors(image):
             fleet = parts.enter_context(
@@ -175,15 +175,6 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int, por
             service.close()
     render.line("egress: all sandboxes are removed" if removes.is_set() else "egress: left the sandboxes")
     return 0
-
-
-def _open_port(port: ApiPortSettings) -> ApiPort:
-    # Loaded here, since its addresses are values of the settings of a proxy, which few commands need.
-    from egress.api_server.api_port import ApiPort
-
-    if not port.is_token_named:
-        make_state_dir(port.token_file.parent)
-    return ApiPort(port)
 
 
 def _names(fleet: SandboxFleet) -> list[str]:

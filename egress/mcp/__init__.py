@@ -1,0 +1,1 @@
+"""A sandbox as tools for programs that speak the Model Context Protocol."""
