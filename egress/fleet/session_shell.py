@@ -98,8 +98,8 @@ class SessionShell:
         self._running.kill()
 
     def lose(self) -> None:
-        """Take the shell for dead: its sandbox was stopped."""
-        self._settle(SandboxDiedError(f"the sandbox {self._name} was stopped", "create the session again"))
+        """Take the shell for dead: its sandbox was stopped or removed."""
+        self._settle(SandboxDiedError(f"the sandbox {self._name} has ended", "create the session again"))
 
     def interrupt(self, call: ShellCall) -> None:
         """End the processes of a command, and the shell if the command does not end by that."""

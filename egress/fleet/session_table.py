@@ -115,14 +115,16 @@ class SessionTable:
             each.lose()
 
     def forget(self, name: str) -> None:
-        """End the sessions of a sandbox that was removed."""
+        """Drop the sessions of a sandbox that was removed, or that this fleet leaves."""
         with self._lock:
             gone = self._sessions.pop(name, {})
         for each in gone.values():
-            each.close()
+            # Nothing is ended: the shells went with the sandbox, or end with their input.
+            each.lose()
+            each.refuse()
 
     def close(self) -> None:
-        """End all sessions."""
+        """Drop all sessions."""
         for name in tuple(self._sessions):
             self.forget(name)
 
@@ -236,11 +238,15 @@ class _TableSession:
         if shell is not None:
             shell.lose()
 
-    def close(self) -> None:
+    def refuse(self) -> None:
+        """Refuse commands from now on, also those that wait."""
         with self._changed:
             self._is_closed = True
-            shell, self._shell = self._shell, None
             self._changed.notify_all()
+
+    def close(self) -> None:
+        self.refuse()
+        shell = self._shell
         if shell is not None:
             shell.end()
 

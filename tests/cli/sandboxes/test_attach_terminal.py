@@ -12,7 +12,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from fcntl import ioctl
 from pathlib import Path
 
@@ -105,6 +105,20 @@ def test_a_terminal_is_left_and_come_back_to_from_another_one(served: Fleet, fol
         assert second.status() == 0
         assert termios.tcgetattr(second.theirs) == second.before
     assert process.status().state == "running"
+
+
+def test_the_end_of_the_fleet_is_told_and_sets_the_terminal_back(folder: Path, tmp_path: Path) -> None:
+    with ExitStack() as serving_there:
+        fleet = serving_there.enter_context(serving(LocalRuntime(tmp_path), folder))
+        fleet.create(Spec(name="one", image="any"))
+        fleet.start("one")
+        fleet.tracked.start("one", Command(argv=("sh", "-c", PROGRAM), terminal=Terminal()))
+        with window(folder, "one") as found:
+            found.until(b"ready")
+            serving_there.close()
+            assert b"\x1b[?1049l" in found.until(b"has ended")
+            assert found.status() != 0
+            assert termios.tcgetattr(found.theirs) == found.before
 
 
 def test_a_new_shell_is_started_and_its_status_is_told(served: Fleet, folder: Path) -> None:

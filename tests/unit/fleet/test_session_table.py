@@ -15,7 +15,7 @@ from egress.fleet.session_tracking import SessionResult, ShellSettings
 from egress.runtime.errors import SandboxDiedError, SandboxNotFoundError, SandboxStateError, SpecError
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command, Spec
-from tests.unit.sandbox.local_runtime import LocalRuntime
+from tests.unit.sandbox.local_runtime import LocalProcess, LocalRuntime
 
 PLAIN = ShellSettings()
 
@@ -181,6 +181,19 @@ def test_an_ended_session_tells_all_who_wait(fleet: Fleet) -> None:
     assert isinstance(waiting.end(), SessionNotFoundError)
     with pytest.raises(SessionNotFoundError):
         fleet.sessions.end("one", "work")
+
+
+def test_the_end_of_the_fleet_waits_for_no_shell(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its runtime has removed or left the sandboxes: an engine that is let go of would be asked in vain."""
+    asked: list[str] = []
+    monkeypatch.setattr(LocalProcess, "kill", lambda *_: asked.append("kill"))
+    fleet.sessions.open("one", "work", PLAIN)
+    running = Waiting(fleet, "echo begun; sleep 60")
+    assert running.began.wait(30)
+    fleet.sessions.close()
+    assert isinstance(running.end(), SandboxDiedError)
+    assert asked == []
+    monkeypatch.undo()
 
 
 def test_a_removed_sandbox_takes_its_sessions_along(fleet: Fleet) -> None:
