@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import http.server
 import json
 import socket
 import ssl
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -21,9 +23,11 @@ from egress.api.websocket_client import WebSocketClient
 from egress.fleet import Preview, RemoteRuntime
 from scripts import chromium
 from tests.cli.command import Outcome, egress, put
+from tests.fleet.memory_fleet import MemoryFleet, spec
 from tests.proxy.lab.certificates import Certificates
 from tests.runtime.namespace.conftest import namespaces, refusal
 from tests.tiers import ALSO
+from tests.ui.preview_site import PreviewSite
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -279,3 +283,27 @@ def test_a_page_that_ended_says_so(house: PreviewHouse, browser: Chrome) -> None
     house.boxes[0].unexpose(8000)
     browser.refresh()
     assert "No preview has this name." in browser.page_source
+
+
+def test_on_this_machine_alone_each_preview_is_a_site_of_its_own(browser: Chrome) -> None:
+    """Without a wish of the operator: below `localhost`, where no page sets cookies for the others."""
+    estate = MemoryFleet()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), PreviewSite) as server:
+        serving = threading.Thread(target=server.serve_forever, args=(0.01,))
+        serving.start()
+        shown = []
+        for name in ("one", "two"):
+            estate.fleet.create(spec(name))
+            estate.fleet.start(name)
+            estate.runtime.ports[name, 8000] = ("127.0.0.1", server.server_port)
+            shown.append(estate.fleet.expose(name, 8000))
+        browser.get(shown[0].url)
+        assert (browser.current_url, browser.title) == (f"{shown[0].origin}/", "A preview")
+        browser.execute_script("document.cookie = 'taken=1; domain=localhost'")
+        assert browser.execute_script("return document.cookie") == "own=1"
+        browser.get(shown[1].url)
+        assert "taken" not in browser.execute_script("return document.cookie")
+        assert browser.execute_async_script(_FETCH, f"{shown[0].origin}/asked", "cors") == "refused"
+        estate.fleet.close()
+        server.shutdown()
+        serving.join()
