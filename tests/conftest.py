@@ -45,6 +45,7 @@ ROOMS_WITH_SOCKETS = (
     "api_server",
     "attack/catalogue",
     "cli/sandboxes",
+    "cluster",
     "container",
     "faults",
     "fleet",

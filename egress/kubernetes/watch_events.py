@@ -168,10 +168,13 @@ class WatchedList(msgspec.Struct, frozen=True):
     kind: WatchKind
     version: int
     objects: tuple[WatchedObject, ...]
+    more: str = ""
+    """The token for the next page; empty on the last one."""
 
 
 class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str
+    next_page: str = msgspec.field(name="continue", default="")
 
 
 class _RawEvent(msgspec.Struct, frozen=True):
@@ -222,7 +225,8 @@ def read_list(kind: WatchKind, data: bytes) -> WatchedList:
         if len(raw.items) > MAX_LISTED_OBJECTS:
             raise _unreadable(kind, f"more than {MAX_LISTED_OBJECTS} objects")
         objects = tuple(_read_object(kind, item) for item in raw.items)
-        return WatchedList(kind, version_number(raw.metadata.resource_version), objects)
+        version = version_number(raw.metadata.resource_version)
+        return WatchedList(kind, version, objects, raw.metadata.next_page)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _unreadable(kind, type(error).__name__) from None
 

@@ -21,6 +21,7 @@ ROOMS = (
     "api",
     "api_server",
     "cli/sandboxes",
+    "cluster",
     "fleet",
     "mcp",
     "proxy",

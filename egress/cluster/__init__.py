@@ -1,0 +1,1 @@
+"""The client of a cluster's API server: it reads, and never writes."""
