@@ -40,6 +40,8 @@ _MAX_CONNECTIONS: Final = 256
 """Connections at a time, of all browsers together."""
 _MAX_CONNECTIONS_PER_PORT: Final = 64
 """Connections to one port: the page that it serves can open as many as it likes."""
+_MAX_CONNECTIONS_PER_SANDBOX: Final = 128
+"""Connections to all ports of one sandbox: the others keep their share."""
 _MAX_PREVIEWS: Final = 64
 """Exposed ports of one sandbox."""
 _MAX_SECONDS: Final = 10.0**9
@@ -231,12 +233,12 @@ class Previews:
                 return PreviewRefusal(429, "Too many wrong tokens. Wait a second.")
             if not isinstance(verdict, PreviewForward):
                 return verdict
-            others = sum(each.shown is verdict.to for each in self._carries if each is not carry)
-        return (
-            verdict
-            if others < _MAX_CONNECTIONS_PER_PORT
-            else PreviewRefusal(429, "Too many connections to this port.")
-        )
+            others = [each.shown for each in self._carries if each.shown is not None and each is not carry]
+        if sum(each is verdict.to for each in others) >= _MAX_CONNECTIONS_PER_PORT:
+            return PreviewRefusal(429, "Too many connections to this port.")
+        if sum(each.sandbox == verdict.to.sandbox for each in others) >= _MAX_CONNECTIONS_PER_SANDBOX:
+            return PreviewRefusal(429, "Too many connections to this sandbox.")
+        return verdict
 
 
 def _check_seconds(expires: float | None) -> None:

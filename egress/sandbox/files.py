@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import stat as modes
 from collections.abc import Iterator
@@ -36,6 +37,8 @@ from egress.sandbox.watch import Change, watch_changes
 Kind = Literal["file", "folder", "other"]
 _MIN_TIMESTAMP: Final = int(datetime.min.replace(tzinfo=UTC).timestamp())
 _MAX_TIMESTAMP: Final = int(datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp())
+_STAT_FORMS: Final = tuple(map(re.compile, (rb"[0-9a-fA-F]{1,8}", rb"[0-9]{1,19}", rb"-?[0-9]{1,20}")))
+"""The mode, the size and the seconds of a file, as `stat` writes them."""
 _BROKEN_PROGRAM_STATUS: Final = 1
 """The exit status of a program that does not work as expected."""
 _MAX_READ_BYTES: Final = 64 * MIB
@@ -64,6 +67,9 @@ class FileStat:
 def parse_stat(said: bytes) -> FileStat:
     """Parse the output of `stat` in a sandbox. Raises `ValueError` for unexpected output."""
     mode, size, seconds, *link = said.split()
+    # A program in the sandbox may have written it: numbers that no file has are none.
+    if not all(form.fullmatch(text) for form, text in zip(_STAT_FORMS, (mode, size, seconds), strict=True)):
+        raise ValueError("not the facts of a file")
     bits = int(mode, 16)
     kind: Kind = "file" if modes.S_ISREG(bits) else "folder" if modes.S_ISDIR(bits) else "other"
     # Clamped: the owner of a file can set a time outside of Python's calendar.

@@ -225,16 +225,22 @@ def test_who_says_nothing_keeps_no_browser_away(estate: MemoryFleet, monkeypatch
         each.close()
 
 
-def test_one_port_does_not_take_the_places_of_all(
-    estate: MemoryFleet, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("limit", ["_MAX_CONNECTIONS_PER_PORT", "_MAX_CONNECTIONS_PER_SANDBOX"])
+def test_one_sandbox_does_not_take_the_places_of_all(
+    estate: MemoryFleet, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    """A page that it shows can begin as many connections as it likes."""
-    monkeypatch.setattr(preview, "_MAX_CONNECTIONS_PER_PORT", 2)
+    """A page that it shows can begin as many connections as it likes, and a sandbox shows several."""
+    monkeypatch.setattr(preview, "_MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(preview, limit, 2)
     estate.fleet.create(spec("two"))
     estate.fleet.start("two")
-    estate.runtime.ports["two", 8000] = estate.runtime.ports["one", 8000]
+    ports = estate.runtime.ports
+    ports["two", 8000] = ports["one", 8001] = ports["one", 8000]
     location, cookie = opened(estate.fleet.expose("one", 8000).url)
-    waiting = [begun(location, cookie) for _ in range(2)]
+    second = (location, cookie)
+    if limit == "_MAX_CONNECTIONS_PER_SANDBOX":
+        second = opened(estate.fleet.expose("one", 8001).url)
+    waiting = [begun(*each) for each in ((location, cookie), second)]
     while sum(carry.shown is not None for carry in list(estate.fleet.exposed._carries)) < 2:
         pass
     with asked(location, cookie) as response:

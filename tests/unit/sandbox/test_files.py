@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+from contextlib import suppress
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from egress.runtime.errors import ExecTimeoutError
 from egress.runtime.protocol import NO_OUTPUT, Output
@@ -34,10 +37,25 @@ def test_a_time_that_no_calendar_has_is_the_nearest_one() -> None:
     assert parse_stat(b"41ed 3 -99999999999999 ").modified.year == MINYEAR
 
 
-@pytest.mark.parametrize("said", [b"", b"81a4 3", b"file 3 4", b"81a4 many 4", b"81a4 3 now"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(b"", b"81a4 3", b"file 3 4", b"81a4 many 4", b"81a4 3 now"),
+        *(b"81a4 -5 0", b"-81a4 5 0", b"%s 5 0" % (b"8" * 40), b"81a4 %s 0" % (b"9" * 20), b"81a4 1_0 0"),
+    ],
+)
 def test_what_is_no_answer_is_told_and_not_taken_for_one(said: bytes) -> None:
-    with pytest.raises(ValueError, match=r"values to unpack|invalid literal"):
+    """A program in the sandbox can answer in place of `stat`, with a negative size for example."""
+    with pytest.raises(ValueError, match=r"values to unpack|not the facts"):
         parse_stat(said)
+
+
+@given(st.lists(st.from_regex(rb"[-+_0-9a-fx]{0,40}", fullmatch=True), min_size=3, max_size=4))
+def test_whatever_is_answered_is_a_size_that_a_file_can_have_or_an_error(words: list[bytes]) -> None:
+    with suppress(ValueError):
+        found = parse_stat(b" ".join(words))
+        assert 0 <= found.size < 10**19
+        assert 0 <= found.mode <= 0o7777
 
 
 def test_what_does_not_come_to_its_end_is_ended(box: Sandbox) -> None:
