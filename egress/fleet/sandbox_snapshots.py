@@ -17,13 +17,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from posixpath import normpath
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 from egress.fleet.errors import SnapshotNotFoundError
 from egress.fleet.lifetime import SandboxLifetime
 from egress.fleet.member import FleetMember
 from egress.fleet.protocol import Snapshot, SnapshotKind
 from egress.fleet.snapshot_store import PartialSnapshot, SnapshotStore
+from egress.runtime.disk_space import SpaceCheckedFile
 from egress.runtime.errors import (
     ArchiveTooLargeError,
     SandboxError,
@@ -131,7 +132,7 @@ class FleetSnapshots:
             self._runtime.put(spec.name, spec.workdir, archive)
             return
         with tempfile.TemporaryFile() as file:
-            filter_archive(archive, file, omit=omit)
+            filter_archive(archive, cast("BinaryIO", SpaceCheckedFile(file)), omit=omit)
             file.seek(0)
             self._runtime.put(spec.name, spec.workdir, file)
 

@@ -20,6 +20,7 @@ from egress.fleet.errors import (
 )
 from egress.fleet.snapshot_limits import SnapshotLimits
 from egress.fleet.snapshot_store import SnapshotStore
+from egress.runtime import disk_space
 from egress.runtime.errors import (
     ArchiveTooLargeError,
     EngineError,
@@ -167,6 +168,19 @@ def test_nothing_is_left_of_one_that_cannot_be_filled(
             begin(fleet, "two", "first")
     assert [each.name for each in runtime.list()] == ["one"]
     begin(fleet, "two", "first")
+
+
+def test_a_copy_without_canaries_does_not_fill_the_disk(
+    fleet: Fleet, runtime: ImageRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other programs share it, and a proxy that cannot write its log serves no request."""
+    fleet.snapshot("one", "first")
+    runtime.canaries = ("/workspace/key",)
+    monkeypatch.setattr(disk_space, "_MIN_FREE_BYTES", 1 << 80)
+    monkeypatch.setattr(disk_space, "_MIN_FREE_DIVISOR", 1)
+    with pytest.raises(SandboxStateError, match="more disk space"):
+        begin(fleet, "two", "first")
+    assert [each.name for each in fleet.list()] == ["one"]
 
 
 def test_canaries_are_neither_kept_nor_written_over(fleet: Fleet, runtime: ImageRuntime) -> None:
