@@ -28,6 +28,7 @@ from egress.fleet.remote_progress import told_call
 from egress.fleet.remote_sessions import RemoteSessions
 from egress.fleet.remote_socket import open_remote_socket
 from egress.fleet.remote_tracking import RemoteTracker
+from egress.runtime.disk_space import SpaceCheckedFile
 from egress.runtime.protocol import NO_OUTPUT, Output
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Values
 
@@ -188,8 +189,10 @@ class RemoteRuntime:
         with tempfile.TemporaryFile() as file:
             parts, query = {"name": name}, {"path": path}
             with self._translated(), self._client.receive("get_archive", parts, query) as received:
+                # The machine is often that of the server, whose log shares the disk.
+                checked_file = SpaceCheckedFile(file)
                 for piece in received:
-                    file.write(piece)
+                    checked_file.write(piece)
                     self.count_bytes(len(piece))
             file.seek(0)
             yield file

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO
+from typing import IO, BinaryIO, cast
 
 from egress.errors import UnreadableError
 from egress.runtime.disk_space import SpaceCheckedFile
@@ -165,7 +165,7 @@ def open_archive(source: str | Path | BinaryIO) -> Iterator[BinaryIO]:
 def filtered_archive(archive: BinaryIO) -> Iterator[BinaryIO]:
     """The harmless part of an archive. Raises `ArchiveError` for a hostile one."""
     with tempfile.TemporaryFile() as file:
-        filter_archive(archive, file)
+        filter_archive(archive, cast("BinaryIO", SpaceCheckedFile(file)))
         file.seek(0)
         yield file
 

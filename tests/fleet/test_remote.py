@@ -18,11 +18,13 @@ from egress.api_server.server import ApiServer
 from egress.fleet import Fleet, RemoteRuntime, SandboxLifetime
 from egress.fleet.errors import FleetUnavailableError, SandboxDiffersError
 from egress.fleet.remote import connect_if_served
+from egress.runtime import disk_space
 from egress.runtime.errors import (
     ArchiveError,
     PortClosedError,
     SandboxDiedError,
     SandboxNotFoundError,
+    SandboxStateError,
     SpecError,
 )
 from egress.runtime.fake import FakeRuntime, ProgramCall
@@ -182,6 +184,21 @@ def test_a_large_archive_goes_and_comes(remote: RemoteRuntime) -> None:
         found = tar.extractfile("big")
         assert found is not None
         assert found.read() == data
+
+
+def test_an_archive_that_arrives_does_not_fill_the_disk(
+    estate: MemoryFleet, remote: RemoteRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with holes takes nothing in a sandbox, and all of its size here."""
+    remote.create(spec())
+    remote.start("one")
+    monkeypatch.setattr(disk_space, "_MIN_FREE_BYTES", 1 << 80)
+    monkeypatch.setattr(disk_space, "_MIN_FREE_DIVISOR", 1)
+    with pytest.raises(SandboxStateError, match="more disk space"), remote.get("one", "/workspace"):
+        pass
+    monkeypatch.undo()
+    with remote.get("one", "/workspace"):
+        pass
 
 
 def test_an_archive_that_cannot_be_read_lays_nothing_down(remote: RemoteRuntime, estate: MemoryFleet) -> None:

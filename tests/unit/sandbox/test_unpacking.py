@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from egress.errors import UnreadableError
-from egress.runtime.errors import ArchiveError
+from egress.runtime import disk_space
+from egress.runtime.errors import ArchiveError, SandboxStateError
 from egress.sandbox import unpacking
 
 
@@ -130,4 +131,14 @@ def test_an_archive_is_named_or_open(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError), unpacking.open_archive(tmp_path / "none.tar"):
         pass
     with pytest.raises(ArchiveError), unpacking.filtered_archive(archive(entry("../x", size=1))):
+        pass
+
+
+def test_filtering_leaves_room_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_space, "_MIN_FREE_BYTES", 1 << 80)
+    monkeypatch.setattr(disk_space, "_MIN_FREE_DIVISOR", 1)
+    with (
+        pytest.raises(SandboxStateError, match="more disk space"),
+        unpacking.filtered_archive(archive(entry("x", size=1))),
+    ):
         pass
