@@ -93,7 +93,7 @@ class Fleet:
         self._changed = threading.Condition()
         self._is_closed = False
         self._kept = kept or NothingKept(runtime)
-        self._members.update(self._kept.take_over(clock()))
+        self._members.update(self._kept.take_over(clock(), check_mounts))
         self._fanout = EventFanout(runtime.events)
         self._sleep = SandboxSleep(
             runtime, self._stop, self._members, self._changed, self._exclusive, check, revoked
@@ -143,6 +143,7 @@ class Fleet:
     def start(self, name: str) -> Info:
         self._check()
         self.offenders.refuse(name)
+        self._kept.refuse_start(name)
         with self._awake(name):
             return self._runtime.start(name)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -16,7 +17,7 @@ from egress.errors import EgressError
 from egress.fleet.lifetime import SandboxLifetime
 from egress.fleet.member import FleetMember
 from egress.logger import EventLogger
-from egress.runtime.errors import SandboxNotFoundError
+from egress.runtime.errors import SandboxNotFoundError, SandboxStateError
 from egress.runtime.protocol import KeepingRuntime, KeptTerms, Runtime, TakenOver
 from egress.runtime.proxy_client import Bar
 from egress.runtime.record_codec import decode_record, encode_record
@@ -25,6 +26,9 @@ from egress.runtime.spec import Spec
 _log = EventLogger(__name__)
 
 MAX_NOTE_BYTES: Final = 1024 * 1024
+
+MountCheck = Callable[[Spec], None]
+"""Raises for mounts that a sandbox must not have."""
 
 
 class KeptNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -52,9 +56,12 @@ class NothingKept:
     def change(self, member: FleetMember, terms: SandboxLifetime) -> None:
         """Do nothing."""
 
-    def take_over(self, _clock: float) -> Iterator[tuple[str, FleetMember]]:
+    def take_over(self, _clock: float, _check_mounts: MountCheck) -> Iterator[tuple[str, FleetMember]]:
         """Yield nothing."""
         return iter(())
+
+    def refuse_start(self, _name: str) -> None:
+        """Refuse nothing."""
 
     def forget(self, name: str) -> None:
         """Do nothing."""
@@ -83,6 +90,13 @@ class KeptMembers:
         self._names: set[str] = set()
         self._made: dict[str, float] = {}
         """When each was created, by the clock of the machine."""
+        self._losses: dict[str, str] = {}
+        """Sandboxes that were stopped in place of coming back, and why."""
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What did not come back, and why, for the operator."""
+        return tuple(f"the sandbox {name} was stopped: {why}" for name, why in sorted(self._losses.items()))
 
     def add(self, member: FleetMember) -> None:
         """Keep a new member. One that cannot be kept is removed, and the error raised."""
@@ -105,15 +119,18 @@ class KeptMembers:
         deadline = None if timeout is None else note.made + timeout
         self._runtime.keep(note.spec.name, KeptTerms(encode_record(note).decode(), deadline))
 
-    def take_over(self, clock: float) -> Iterator[tuple[str, FleetMember]]:
+    def take_over(self, clock: float, check_mounts: MountCheck) -> Iterator[tuple[str, FleetMember]]:
         """Yield what has come back, by name; `clock` is the time of the fleet.
 
-        A sandbox whose note is of another version is stopped, and is no member: nobody knows its terms.
+        A sandbox whose note is of another version is stopped, and is no member: nobody knows its terms. So is
+        one with mounts that it would not get now, such as the folder of the rules of today.
         """
         for found in self._runtime.take_over():
             try:
                 member = self._member(found, clock)
+                check_mounts(replace(member.spec, mounts=found.mounts))
             except (EgressError, ValueError) as error:
+                self._losses[found.name] = str(error)
                 _log.error("sandbox.unaccounted", sandbox=found.name, cause=str(error))
                 with suppress(EgressError):
                     self._runtime.stop(found.name)
@@ -135,10 +152,19 @@ class KeptMembers:
             member.sleep, member.has_slept = "asleep", True
         return member
 
+    def refuse_start(self, name: str) -> None:
+        """Raise `SandboxStateError` for a sandbox that was stopped in place of coming back."""
+        if name in self._losses:
+            raise SandboxStateError(
+                f"the sandbox {name} was stopped when it came back: {self._losses[name]}",
+                "remove it, or run `egress up` as before",
+            )
+
     def forget(self, name: str) -> None:
         """Keep a sandbox no longer, because it was removed."""
         self._names.discard(name)
         self._made.pop(name, None)
+        self._losses.pop(name, None)
 
     def record_bars(self) -> None:
         """Record which members have no access now: the next proxy would not know."""

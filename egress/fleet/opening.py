@@ -176,6 +176,9 @@ def open_embedded(  # noqa: PLR0913 - each parameter is a setting of the fleet
         # Of the environment that the proxy was started with: its secrets are read from there.
         environment_policy = EnvironmentPolicy.for_proxy(private, environ)
         mount_policy = MountPolicy.for_proxy(private, environ)
+        kept = None
+        if keeps and isinstance(made, KeepingRuntime):
+            kept = KeptMembers(made, _machine_clock, proxy_client.bars)
         fleet = Fleet(
             made,
             about=about,
@@ -185,13 +188,12 @@ def open_embedded(  # noqa: PLR0913 - each parameter is a setting of the fleet
             canary_offenders=proxy_client.canary_offenders,
             revoked=proxy_client.revoked_sandboxes,
             snapshots=SnapshotStore(state, limits),
-            kept=KeptMembers(made, _machine_clock, proxy_client.bars)
-            if keeps and isinstance(made, KeepingRuntime)
-            else None,
+            kept=kept,
         )
         parts.callback(fleet.close)
         # Known only now: which sandboxes of the last fleet did not come back.
-        fleet.about = replace(about, cautions=cautions_of(made))
+        losses = () if kept is None else kept.losses
+        fleet.about = replace(about, cautions=(*cautions_of(made), *losses))
         yield fleet
 
 

@@ -17,7 +17,7 @@ from typing import BinaryIO, Final, Protocol, runtime_checkable
 
 from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, Bar, PlantedCanary
-from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Terminal, Values
+from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Mount, Spec, Terminal, Values
 
 OutputCallback = Callable[[bytes], object]
 """Gets each piece of output from the reading thread. It must not wait for the same command."""
@@ -104,6 +104,8 @@ class TakenOver:
     terms: KeptTerms
     bar: Bar = ""
     """Why it has no access."""
+    mounts: tuple[Mount, ...] = ()
+    """What it sees of the machine, with resolved sources."""
 
 
 class Runtime(Protocol):

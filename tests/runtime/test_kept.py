@@ -76,7 +76,9 @@ class KeptLab:
             process.send_signal(signal.SIGKILL)
             process.wait()
 
-    def open(self, *, keeps: bool = True, now: float = 1000.0) -> DockerRuntime:
+    def open(
+        self, *, keeps: bool = True, now: float = 1000.0, guarded: tuple[Path, ...] = ()
+    ) -> DockerRuntime:
         return DockerRuntime(
             self.client,
             self.home,
@@ -84,6 +86,7 @@ class KeptLab:
             ready=0,
             keeps=keeps,
             clock=lambda: now,
+            guarded=guarded,
         )
 
     def box(self, runtime: DockerRuntime, name: str, **values: object) -> None:
@@ -204,7 +207,7 @@ def test_a_runtime_that_leaves_takes_the_network_along_and_nothing_else(lab: Kep
         assert lab.sandboxes() == ["one"]
         assert not any("door" in name for name in things(lab.engine, lab.home))
         runtime = lab.open()
-        assert runtime.take_over() == (TakenOver("one", KEPT),)
+        assert [(each.name, each.terms, each.bar) for each in runtime.take_over()] == [("one", KEPT, "")]
         assert runtime.info("one").state == state
     runtime.start("one")
     assert runtime.exec("one", Command(argv=("cat", "/workspace/file"))).stdout == "here\n"
@@ -299,11 +302,12 @@ def test_a_record_that_could_not_be_written_is_written_later(
 # What is not as it was left -------------------------------------------------------------------------
 
 
-def test_a_container_that_was_changed_is_stopped_and_not_taken_over(lab: KeptLab) -> None:
+def test_a_container_that_was_changed_is_stopped_and_not_taken_over(lab: KeptLab, tmp_path: Path) -> None:
     runtime = lab.open()
     for name in ("joined", "spoilt", "same"):
         lab.box(runtime, name)
-    cells = {name: runtime._register.get(name).cell for name in ("joined", "spoilt", "same")}
+    lab.box(runtime, "shown", mounts=(Mount(source=tmp_path, target="/shown"),))
+    cells = {name: runtime._register.get(name).cell for name in ("joined", "spoilt", "same", "shown")}
     containers = {name: runtime._register.get(name).container for name in cells}
     runtime.leave()
     with APIClient(version="auto") as api:
@@ -311,13 +315,15 @@ def test_a_container_that_was_changed_is_stopped_and_not_taken_over(lab: KeptLab
     with (cells["spoilt"].folder / "kept.json").open("a") as file:
         file.write("x")
 
-    runtime = lab.open()
+    # A token was put there since, which no new sandbox could see.
+    runtime = lab.open(guarded=(tmp_path / "token",))
     assert [each.name for each in runtime.take_over()] == ["same"]
     told = "\n".join(runtime.cautions)
     assert "joined was stopped and not taken over: its container was connected to another network" in told
     assert "a sandbox was stopped and not taken over: " in told
+    assert f"shown was stopped and not taken over: {tmp_path} contains or lies in" in told
     assert SECRET not in told
-    for name in ("joined", "spoilt"):
+    for name in ("joined", "spoilt", "shown"):
         state = lab.engine.container_state(containers[name])
         assert state is not None
         assert not state.is_alive

@@ -104,11 +104,19 @@ class KeptSandboxes:
                 yield self._records.read(cell)
 
     def take_over(
-        self, record: KeptRecord, cells: NetworkCellPool, provision: Callable[[NetworkCell], Provisions]
+        self,
+        record: KeptRecord,
+        cells: NetworkCellPool,
+        check_mounts: Callable[[Spec], object],
+        provision: Callable[[NetworkCell], Provisions],
     ) -> tuple[UnassignedContainer, bool] | None:
-        """The container of a sandbox, and whether it was started; None for one that has changed."""
+        """The container of a sandbox, and whether it was started; None for one that has changed.
+
+        `check_mounts` raises for mounts that no sandbox may have now: files of ours may lie there since.
+        """
         try:
             name = self._verified_name(record)
+            check_mounts(record.spec)
             if record.bar == "canary":
                 # Before it gets anything: it must not run when others may reach it.
                 self._engine.stop_container(record.container, grace=0)

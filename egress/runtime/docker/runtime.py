@@ -322,7 +322,7 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
     def _take_over_one(self, record: KeptRecord) -> TakenOver | None:
         spec, admission = record.spec, record.admission
         found = self._keeping.take_over(
-            record, self._cells, lambda cell: self._provision_in(cell, admission, spec)
+            record, self._cells, self._factory.mounts, lambda cell: self._provision_in(cell, admission, spec)
         )
         if found is None:
             return None
@@ -334,7 +334,7 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
             unassigned.leave()
             _log.error("sandbox.not_taken_over", sandbox=spec.name, cause=error.message)
             return None
-        return TakenOver(spec.name, KeptTerms(record.note, record.deadline), record.bar)
+        return TakenOver(spec.name, KeptTerms(record.note, record.deadline), record.bar, spec.mounts)
 
     def _end_keeping(self) -> None:
         # A runtime that fails to start, or that leaves, leaves the sandboxes to the next one.

@@ -227,3 +227,18 @@ def test_namespaces_end_with_it_and_that_is_said(namespaces: None) -> None:
         found.kill()
         found.up()
         assert found.listed() == []
+
+
+def test_one_that_could_write_the_rules_of_today_does_not_come_back(kept: KeptPlace) -> None:
+    project = kept.folder / "project"
+    project.mkdir()
+    kept.up()
+    mount = ("--mount", f"{project}:/work:rw")
+    assert kept.egress("run", "-q", "--keep", "--name", "agent", *mount, "--", "true").status == 0
+    assert kept.egress("down", "--keep").status == 0
+    put(project / "rules.yaml", "version: 1\nhosts: {other.example.com: {methods: [GET]}}\n")
+    again = kept.up("--rules", "project/rules.yaml")
+    assert "the sandbox agent was stopped" in again.out
+    assert "holds the rules of the sandbox" in again.out
+    refused = kept.egress("exec", "agent", "--", "true")
+    assert refused.status != 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from egress.fleet.lifetime import SandboxLifetime
 from egress.runtime.errors import (
     EngineUnavailableError,
     GatewayError,
+    MountError,
+    SandboxDiedError,
     SandboxExistsError,
     SandboxNotFoundError,
     SandboxStateError,
@@ -20,7 +23,7 @@ from egress.runtime.errors import (
 from egress.runtime.fake import FakeRuntime
 from egress.runtime.protocol import KeepingRuntime, KeptTerms, TakenOver
 from egress.runtime.proxy_client import Bar
-from egress.runtime.spec import Spec
+from egress.runtime.spec import Command, Mount, Spec
 
 
 class KeepingMemoryRuntime(FakeRuntime):
@@ -30,6 +33,8 @@ class KeepingMemoryRuntime(FakeRuntime):
         super().__init__(images={"any"})
         self.kept: dict[str, KeptTerms] = {}
         self.bars: dict[str, Bar] = {}
+        self.mounts: dict[str, tuple[Mount, ...]] = {}
+        """With resolved sources."""
         self.is_full = False
         self.is_left = False
 
@@ -43,7 +48,10 @@ class KeepingMemoryRuntime(FakeRuntime):
         self.bars[name] = bar
 
     def take_over(self) -> tuple[TakenOver, ...]:
-        return tuple(TakenOver(name, terms, self.bars.get(name, "")) for name, terms in self.kept.items())
+        return tuple(
+            TakenOver(name, terms, self.bars.get(name, ""), self.mounts.get(name, ()))
+            for name, terms in self.kept.items()
+        )
 
     def leave(self) -> None:
         self.is_left = True
@@ -58,13 +66,24 @@ class Machine:
     clock: float = 50.0
     bars: dict[str, Bar] = field(default_factory=dict)
     proxy: Exception | None = None
+    closed: set[Path] = field(default_factory=set)
+    """What no sandbox may mount."""
 
     def fleet(self) -> Fleet:
         self.clock = 7.0
         kept = KeptMembers(self.runtime, lambda: self.now, self._bars)
         return Fleet(
-            self.runtime, clock=lambda: self.clock, tick=None, kept=kept, canary_offenders=self._offenders
+            self.runtime,
+            clock=lambda: self.clock,
+            tick=None,
+            kept=kept,
+            canary_offenders=self._offenders,
+            check_mounts=self._check_mounts,
         )
+
+    def _check_mounts(self, spec: Spec) -> None:
+        if any(mount.source in self.closed for mount in spec.mounts):
+            raise MountError("it holds the rules of the sandbox", "mount less")
 
     def _bars(self) -> dict[str, Bar]:
         if self.proxy is not None:
@@ -177,7 +196,7 @@ def test_access_that_was_revoked_is_recorded_and_given_back_only_by_a_proxy_that
     fleet = machine.fleet()
     fleet.create(SPEC)
     kept = KeptMembers(machine.runtime, lambda: machine.now, machine._bars)
-    tuple(kept.take_over(0))
+    tuple(kept.take_over(0, lambda _: None))
     machine.bars = {"one": "canary", "other": "killed"}
     kept.record_bars()
     assert machine.runtime.bars == {"one": "canary"}
@@ -203,7 +222,7 @@ def test_one_record_that_cannot_be_written_does_not_keep_the_others(
     for name in ("one", "two", "three"):
         fleet.create(Spec(name=name, image="any"))
     kept = KeptMembers(machine.runtime, lambda: machine.now, machine._bars)
-    tuple(kept.take_over(0))
+    tuple(kept.take_over(0, lambda _: None))
     record, tried = machine.runtime.bar, list[str]()
 
     def bar(name: str, bar: Bar) -> None:
@@ -262,3 +281,26 @@ def test_a_fleet_leaves_its_members_or_ends_them(machine: Machine) -> None:
     assert not machine.runtime.is_left
     with pytest.raises(SandboxNotFoundError):
         machine.runtime.info("one")
+
+
+def test_one_whose_mounts_no_sandbox_may_have_now_is_stopped_and_not_started(machine: Machine) -> None:
+    """The rules of today may lie in a folder that it writes: where its link leads, and not where it led."""
+    fleet = machine.fleet()
+    for name in ("one", "two"):
+        mount = Mount(source=Path("/link", name), target="/work", writable=True)
+        fleet.create(Spec(name=name, image="any", mounts=(mount,)))
+        fleet.start(name)
+        machine.runtime.mounts[name] = (Mount(source=Path("/place", name), target="/work", writable=True),)
+    machine.closed = {Path("/place/one")}
+    fleet = machine.fleet()
+    assert fleet.info("one").state == "stopped"
+    assert fleet.info("two").state == "running"
+    with pytest.raises(SandboxStateError, match="holds the rules"):
+        fleet.start("one")
+    with pytest.raises(SandboxDiedError):
+        fleet.exec("one", Command(argv=("true",)))
+    fleet.wake("one")
+    assert fleet.info("one").state == "stopped"
+    fleet.remove("one")
+    fleet.create(Spec(name="one", image="any"))
+    assert fleet.start("one").state == "running"
