@@ -10,7 +10,7 @@ import msgspec
 
 from egress.api.operation import Operation
 from egress.api.operations import OPERATIONS
-from egress.api.process_schema import OutputEventView
+from egress.api.process_schema import OutputEventView, TerminalServerMessage
 from egress.api.schema import (
     ApiView,
     ClientMessage,
@@ -125,6 +125,7 @@ def _ref(kind: type[msgspec.Struct]) -> Json:
 
 def _components(offered: list[Operation]) -> Json:
     kinds: set[Any] = {Problem, StartMessage, ClientMessage, ServerMessage, OutputEventView}
+    kinds |= {TerminalServerMessage}
     for operation in offered:
         kinds |= {each for each in (operation.body, operation.answer) if each is not None}
     found: Json = msgspec.json.schema_components(sorted(kinds, key=str), ref_template=_REFERENCE)[1]

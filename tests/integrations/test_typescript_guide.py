@@ -64,6 +64,7 @@ OTHER_WORDS = {
     "maxBytes",
     "ca",
     "fetch",
+    "terminal",
     "EgressError",
     "cursor",
 }

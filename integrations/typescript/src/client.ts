@@ -3,13 +3,20 @@ import type { EventStream } from "./event_stream.js";
 import { type AuditLine, followLog, type LogPage, type LogQuery, readLog } from "./log.js";
 import { Sandbox } from "./sandbox.js";
 import type {
+  CheckView,
+  ExplanationView,
   FleetView,
   PreviewView,
+  ProfileRequest,
+  ProxyView,
+  ReloadView,
   SandboxEventView,
   SandboxSettings,
   SandboxView,
+  SecretView,
   SnapshotSettings,
   SnapshotView,
+  SuggestionView,
 } from "./schema.js";
 import { type Answer, type CallOptions, type Given, Transport, type ValueOperation } from "./transport.js";
 
@@ -63,16 +70,6 @@ export class EgressClient {
     return this.#transport.follow("events", {}, (event) => event.data as SandboxEventView, options);
   }
 
-  /** Read the log of this run, newest lines first. Only at the unix socket. */
-  log(query: LogQuery = {}, options?: CallOptions): Promise<LogPage> {
-    return readLog(this.#transport, "query_log", { query }, options);
-  }
-
-  /** Follow the log of this run. Only at the unix socket. */
-  followLog(query: LogQuery = {}, options?: CallOptions): Promise<EventStream<AuditLine>> {
-    return followLog(this.#transport, "query_log", { query }, options);
-  }
-
   /** Keep the files of a sandbox under a name. */
   snapshot(name: string, settings: SnapshotSettings, options?: CallOptions): Promise<SnapshotView> {
     return this.call("create_snapshot", { parts: { name }, body: settings }, options);
@@ -90,6 +87,50 @@ export class EgressClient {
   async listPreviews(options?: CallOptions): Promise<readonly PreviewView[]> {
     return (await this.call("list_previews", {}, options)).previews;
   }
+
+  // For the operator, and only at the unix socket
+
+  /** Read the log of this run, newest lines first. */
+  log(query: LogQuery = {}, options?: CallOptions): Promise<LogPage> {
+    return readLog(this.#transport, "query_log", { query }, options);
+  }
+
+  /** Follow the log of this run. */
+  followLog(query: LogQuery = {}, options?: CallOptions): Promise<EventStream<AuditLine>> {
+    return followLog(this.#transport, "query_log", { query }, options);
+  }
+
+  /** The smallest change of the rules that would allow a denied request, by its id in the log. */
+  suggest(request: string, options?: CallOptions): Promise<SuggestionView> {
+    return this.call("suggest_rule", { query: { request } }, options);
+  }
+
+  /** Find every mistake in the text of a rule file, which is not put in force. */
+  checkRules(text: string, options?: CallOptions): Promise<CheckView> {
+    return this.call("check_rules", { body: { text } }, options);
+  }
+
+  /** Decide on a request of any sandbox of a profile as the proxy would, and send nothing. */
+  explain(request: ProfileRequest, options?: CallOptions): Promise<ExplanationView> {
+    return this.call("explain_for_profile", { body: request }, options);
+  }
+
+  /** Have the proxy read its rule files again; files with a mistake change nothing. */
+  reloadRules(options?: CallOptions): Promise<ReloadView> {
+    return this.call("reload_rules", {}, options);
+  }
+
+  /** The status of the proxy: its rules, its requests, and what is revoked. */
+  proxy(options?: CallOptions): Promise<ProxyView> {
+    return this.call("get_proxy", {}, options);
+  }
+
+  /** The secrets of the rules, by name, and whether each was resolved; never a value. */
+  async listSecrets(options?: CallOptions): Promise<readonly SecretView[]> {
+    return (await this.call("list_secrets", {}, options)).secrets;
+  }
+
+  // Any call
 
   /** Make any call of the API that answers with a value, by its name in the OpenAPI document. */
   call<Name extends ValueOperation>(name: Name, given: Given<Name>, options?: CallOptions): Promise<Answer<Name>> {

@@ -1,5 +1,6 @@
 /** The client of the Egress API. See README.md beside this package. */
 
+export type { AttachedTerminal, TerminalEvent } from "./attached_terminal.js";
 export { EgressClient } from "./client.js";
 export type { CommandEvent, CommandExit, CommandLine, CommandOutput } from "./command.js";
 export type { EndpointOptions } from "./endpoint.js";

@@ -1,4 +1,5 @@
 import { MAX_ANSWER_BYTES, readAll } from "./answer.js";
+import { AttachedTerminal } from "./attached_terminal.js";
 import { type CommandLine, commandWords, namedEvent } from "./command.js";
 import { EgressError } from "./errors.js";
 import type { EventStream } from "./event_stream.js";
@@ -99,6 +100,15 @@ export class SandboxProcess {
   write(data: ByteSource, options: CallOptions & { close?: boolean | undefined } = {}): Promise<void> {
     const { signal, close } = options;
     return this.#transport.send("write_input", { parts: this.#parts, query: { close } }, data, { signal });
+  }
+
+  /** Attach to its terminal, if it was started with `terminal`, and tell it the size of this one. */
+  async attach(
+    size: { columns?: number | undefined; rows?: number | undefined } = {},
+    options: CallOptions = {},
+  ): Promise<AttachedTerminal> {
+    const given = { parts: this.#parts, query: size };
+    return AttachedTerminal.attach(await this.#transport.connect("attach_terminal", given, options), options.signal);
   }
 
   /** Send a signal, such as `HUP`, to all of its processes. */

@@ -15,6 +15,7 @@ import type {
   CommandSettings,
   ExposeSettings,
   PreviewView,
+  SandboxChanges,
   SandboxView,
   SnapshotSettings,
   SnapshotView,
@@ -47,6 +48,11 @@ export class Sandbox {
   /** The sandbox as it is now: its state, its settings and its remaining time. */
   view(options?: CallOptions): Promise<SandboxView> {
     return this.#transport.call("get_sandbox", { parts: this.#parts }, options);
+  }
+
+  /** Change its time limits. The settings that it was created with still find it. */
+  change(changes: SandboxChanges, options?: CallOptions): Promise<SandboxView> {
+    return this.#transport.call("change_sandbox", { parts: this.#parts, body: changes }, options);
   }
 
   /** Remove it with its files. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { request } from "node:http";
 import { after, before, test } from "node:test";
 
-import { EgressClient, type InteractiveCommand, isEgressError, type Sandbox } from "egress-client";
+import { type AttachedTerminal, EgressClient, type InteractiveCommand, isEgressError, type Sandbox } from "egress-client";
 
 const egress = new EgressClient();
 let sandbox: Sandbox;
@@ -94,6 +94,33 @@ test("leaving the loop, closing and a signal end the program", async () => {
   for (const file of ["left", "closed", "aborted"]) {
     while (!(await sandbox.files.exists(file))) continue;
   }
+});
+
+test("a terminal is left and found again, and its process goes on", async () => {
+  const process = await sandbox.processes.start(["sh"], { terminal: { columns: 80, rows: 24 } });
+  const screen = async (terminal: AttachedTerminal, until: string): Promise<string> => {
+    let text = "";
+    for await (const event of terminal) {
+      if (event.kind === "stdout") text += Buffer.from(event.data).toString();
+      if (text.includes(until)) return text;
+    }
+    return text;
+  };
+  const first = await process.attach({ columns: 100, rows: 30 });
+  await first.write("stty size; echo ma''rk\n");
+  assert.match(await screen(first, "mark\r\n"), /30 100/);
+  const second = await process.attach();
+  await second.resize(90, 20);
+  await second.write("stty size; exit 7\n");
+  const kinds = new Set<string>();
+  for await (const event of second) {
+    kinds.add(event.kind);
+    if (event.kind === "ended") assert.equal(event.process.exit_code, 7);
+  }
+  assert.deepEqual(kinds, new Set(["attached", "stdout", "ended"]));
+  const plain = await sandbox.processes.start("sleep 60");
+  await assert.rejects(plain.attach(), (error) => isEgressError(error) && error.status >= 400);
+  await plain.delete();
 });
 
 test("a sandbox that is not there, or ends, is an error", async () => {

@@ -47,6 +47,13 @@ test("sandboxes are listed by their labels", async () => {
   assert.deepEqual(await names({ team: "b" }), []);
 });
 
+test("the time limits of a sandbox are changed, and its settings still find it", async () => {
+  const sandbox = await egress.create({ name: "timed", timeout: 600 });
+  assert.ok(((await sandbox.change({ timeout: 1200 })).left ?? 0) > 600);
+  await egress.create({ name: "timed", timeout: 600 });
+  await sandbox.delete();
+});
+
 test("a sandbox is paused and goes on", async () => {
   const sandbox = await egress.get("kept");
   await sandbox.pause();
