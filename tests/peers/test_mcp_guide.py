@@ -51,8 +51,7 @@ def test_a_client_has_its_project_in_a_sandbox_of_its_own(lab: UpLab, tmp_path: 
 
 def test_a_kept_sandbox_is_found_again(lab: UpLab, tmp_path: Path) -> None:
     assert said(lab, tmp_path, "kept.json", "echo here >/tmp/here", around(lab)) == ""
-    assert said(lab, tmp_path, "kept.json", "cat /tmp/here", around(lab)) == "here\n"
-    with served(lab, "agent") as url:
+    with served(lab, "--name", "agent", "--keep") as url:
         FILES["moved.json"] = FILES["http.json"].replace("http://127.0.0.1:8701/mcp", url)
         env = {"EGRESS_MCP_TOKEN": token(lab)}
         assert said(lab, tmp_path, "moved.json", "cat /tmp/here", env) == "here\n"

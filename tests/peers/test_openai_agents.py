@@ -35,17 +35,17 @@ def failures(printed: str) -> str:
     return "\n".join(f"{name}: {told}" for name, told in json.loads(printed).items())
 
 
-def test_everything_that_a_session_does_works(lab: UpLab, tmp_path: Path) -> None:
-    # One program for all of them: it takes longer to load than to run.
-    assert not failures(check(lab, tmp_path, *IN_ONE_SESSION, *WITH_OWN_SESSIONS))
-
-
-def test_a_session_goes_on_after_a_restart(lab: UpLab, tmp_path: Path) -> None:
-    state = check(lab, tmp_path, "keep", str(tmp_path / "snapshots"))
+def test_everything_that_a_session_does_works_and_it_goes_on_after_a_restart(
+    lab: UpLab, tmp_path: Path
+) -> None:
+    # One program for all of it: it takes longer to load than to run.
+    assert not failures(check(lab, tmp_path, *IN_ONE_SESSION, *WITH_OWN_SESSIONS, "kept_session"))
+    state = (tmp_path / "session.json").read_text("utf-8")
     assert lab.egress("down").status == 0
     lab.up()
     assert check(lab, tmp_path, "resume", given=state) == "before\n"
 
 
+@pytest.mark.nightly
 def test_containers_serve_a_session_too(docker_lab: UpLab, tmp_path: Path) -> None:
-    assert not failures(check(docker_lab, tmp_path, "commands", "files", "terminal", "archives"))
+    assert not failures(check(docker_lab, tmp_path, "commands", "files", "terminal", "archives", "manifest"))

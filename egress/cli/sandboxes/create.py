@@ -58,10 +58,17 @@ def read_request(given: SandboxOptions) -> SandboxRequest:
     return SandboxRequest(spec, given["image"], agent, _asked(given), seconds)
 
 
-def spec_of(fleet: SandboxFleet, request: SandboxRequest, *, snapshot: str = "", quiet: bool = False) -> Spec:
+def spec_of(
+    fleet: SandboxFleet,
+    request: SandboxRequest,
+    *,
+    snapshot: str = "",
+    quiet: bool = False,
+    has_our_variables: bool = True,
+) -> Spec:
     """Return the requested sandbox; may build its image. Raises `UsageError`."""
     # Variables first: a refused variable should be reported before an image is built.
-    env = fleet_session.variables(fleet.about, request.asked, request.agent)
+    env = fleet_session.variables(fleet.about, request.asked, request.agent, has_ours=has_our_variables)
     with progress.step("preparing the image", is_quiet=quiet):
         kept = find_saved_image(fleet, snapshot) if snapshot else None
         image = fleet_session.image(

@@ -246,11 +246,16 @@ def _agents_image(engine: DockerEngine) -> str:
 
 
 def variables(
-    about: FleetInfo, asked: Sequence[RequestedVariable], agent: Agent | None = None
+    about: FleetInfo,
+    asked: Sequence[RequestedVariable],
+    agent: Agent | None = None,
+    *,
+    has_ours: bool = True,
 ) -> Mapping[str, str]:
     """Return the environment of a sandbox from ours, the agent's and the requested variables.
 
-    Reports variables that a secret needs and the proxy lacks. Raises `UsageError`.
+    Without ours, it is the same wherever the command is started. Reports variables that a secret needs and
+    the proxy lacks. Raises `UsageError`.
     """
     preset = agent.variables(_sources(about)) if agent is not None else {}
     # Variables typed by the user win over those of the agent.
@@ -258,7 +263,7 @@ def variables(
     made, lacking = _environment(about, [*wanted, *asked], environment.read_environment())
     for name in lacking:
         say(f"{name} is not set for the proxy, or is empty: requests that need its secret are denied")
-    return made
+    return made if has_ours else {each.name: made[each.name] for each in (*wanted, *asked)}
 
 
 def requested_variables(about: FleetInfo, asked: Sequence[RequestedVariable]) -> Mapping[str, str]:

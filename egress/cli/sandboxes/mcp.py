@@ -88,7 +88,8 @@ def _new(source: FleetOptions, given: SandboxOptions, *, keep: bool) -> Iterator
     ) as fleet:
         if not fleet_session.is_shared(fleet):
             fleet_session.introduce(fleet.about)
-        spec = create.spec_of(fleet, request)
+        # Clients start this command with different environments, and a kept sandbox is found by its settings.
+        spec = create.spec_of(fleet, request, has_our_variables=False)
         with create.created(fleet, spec, SandboxLifetime(timeout=request.seconds), keep=keep):
             yield fleet, spec.name
 

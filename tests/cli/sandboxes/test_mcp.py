@@ -42,9 +42,9 @@ def run(folder: Path, *words: str) -> Outcome:
 
 
 @contextmanager
-def server(folder: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+def server(folder: Path, *words: str, **env: str) -> Iterator[subprocess.Popen[bytes]]:
     """`egress mcp` over its streams, until its input ends."""
-    around = environment(folder, variables(folder))
+    around = environment(folder, {**variables(folder), **env})
     with subprocess.Popen(
         command(["mcp", *words]),
         cwd=folder,
@@ -90,6 +90,9 @@ def test_beside_egress_up_it_takes_a_sandbox_of_it(folder: Path) -> None:
             assert run(folder, "ps").out.count("run-") == 1
         with server(folder, "--name", "agent", "--keep") as process:
             said(process, "echo kept >kept")
+        # Found again by its settings, whatever else is different where it is started.
+        with server(folder, "--name", "agent", "--keep", LANG="de_DE.UTF-8", TZ="Asia/Tokyo") as process:
+            assert said(process, "cat kept") == "kept\n"
         assert run(folder, "ps").out.count("run-") == 0
         with server(folder, "agent") as process:
             assert said(process, "cat kept") == "kept\n"

@@ -283,6 +283,17 @@ SHARED: dict[str, Callable[[SandboxSession], Awaitable[None]]] = {
         refused_commands,
     )
 }
+
+
+async def kept_session() -> None:
+    """Leave a session behind, with its state in a file."""
+    session = await opened(snapshot=LocalSnapshotSpec(base_path=Path.cwd() / "snapshots"))
+    await said(session, "echo before >story")
+    await session.stop()
+    state = json.dumps(CLIENT.serialize_session_state(session.state))
+    (Path.cwd() / "session.json").write_text(state, "utf-8")
+
+
 OWN: dict[str, Callable[[], Awaitable[None]]] = {
     each.__name__: each
     for each in (
@@ -292,6 +303,7 @@ OWN: dict[str, Callable[[], Awaitable[None]]] = {
         resume_while_it_runs,
         wrong_key,
         profiles,
+        kept_session,
     )
 }
 
@@ -308,13 +320,6 @@ async def main(names: list[str]) -> None:
     print(json.dumps(failures))
 
 
-async def keep(folder: str) -> None:
-    session = await opened(snapshot=LocalSnapshotSpec(base_path=Path(folder)))
-    await said(session, "echo before >story")
-    await session.stop()
-    print(json.dumps(CLIENT.serialize_session_state(session.state)))
-
-
 async def resume() -> None:
     session = await CLIENT.resume(CLIENT.deserialize_session_state(json.load(sys.stdin)))
     async with session:
@@ -324,8 +329,6 @@ async def resume() -> None:
 
 if __name__ == "__main__":
     match sys.argv[2:]:
-        case ["keep", folder]:
-            asyncio.run(keep(folder))
         case ["resume"]:
             asyncio.run(resume())
         case names:
