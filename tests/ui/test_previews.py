@@ -131,6 +131,10 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome | None]:
     # Instead of a name server, and of a root that would have to be installed for this user.
     flags = (f"host-resolver-rules=MAP *.{DOMAIN} 127.0.0.1", "ignore-certificate-errors")
     browser = chromium.start(tmp_path_factory.mktemp("chromium"), *flags)
+    if browser is not None:
+        # On a machine with much else to do a page may take longer than usual.
+        browser.set_page_load_timeout(TIMEOUT)
+        browser.set_script_timeout(TIMEOUT)
     yield browser
     if browser is not None:
         browser.quit()
