@@ -62,11 +62,13 @@ class MountPolicy:
         environ: Mapping[str, str],
         config: Path | None = None,
         code: Iterable[Path] = (),
+        roots: Iterable[Path] = (),
     ) -> None:
         """`status` asks the proxy for its status; `folder` is the proxy's working directory.
 
         `environ` is the environment that the proxy was started with. `config` is the folder of its user's own
-        rules, and `code` lists the paths of Egress's own code. Nothing is asked yet.
+        rules, and `code` lists the paths of Egress's own code. `roots` are the files of certificates that the
+        proxy trusts. Nothing is asked yet.
         """
         self._status = status
         self._folder = folder
@@ -74,13 +76,14 @@ class MountPolicy:
         self._commands = ProgramLookup.of_environ(environ)
         self._config = config
         self._code = tuple(code)
+        self._roots = tuple(folder / path for path in roots)
 
     @classmethod
-    def for_proxy(cls, sockets: Path, environ: Mapping[str, str]) -> MountPolicy:
+    def for_proxy(cls, sockets: Path, environ: Mapping[str, str], roots: Iterable[Path] = ()) -> MountPolicy:
         """The policy of a proxy that this process started, with its sockets in this folder."""
         config = environment.config_dir(environ)
         code = own_code_paths(environ)
-        return cls(lambda: control_client.ask(sockets, "/status"), Path.cwd(), environ, config, code)
+        return cls(lambda: control_client.ask(sockets, "/status"), Path.cwd(), environ, config, code, roots)
 
     def check(self, spec: Spec) -> None:
         """Raise `MountError` for a mount that is refused, and `GatewayError` if the proxy cannot say."""
@@ -102,6 +105,8 @@ class MountPolicy:
             if mount.writable:
                 self._check_config(mount)
                 _check_closed(mount, files, "holds the rules of the sandbox")
+                # The next proxy would trust whatever certificate the sandbox has put there.
+                _check_closed(mount, self._roots, "holds certificates that the proxy trusts")
                 self._check_programs(mount, policy)
 
     def _check_config(self, mount: Mount) -> None:

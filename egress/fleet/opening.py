@@ -175,7 +175,8 @@ def open_embedded(  # noqa: PLR0913 - each parameter is a setting of the fleet
         about = replace(about, audit=audit, run=run, runtime_dir=private)
         # Of the environment that the proxy was started with: its secrets are read from there.
         environment_policy = EnvironmentPolicy.for_proxy(private, environ)
-        mount_policy = MountPolicy.for_proxy(private, environ)
+        roots = tuple(_given_paths("--upstream-ca", environ, options))
+        mount_policy = MountPolicy.for_proxy(private, environ, roots)
         kept = None
         if keeps and isinstance(made, KeepingRuntime):
             kept = KeptMembers(made, _machine_clock, proxy_client.bars)
@@ -209,10 +210,15 @@ def _engines(environ: Mapping[str, str]) -> list[Path]:
 def _own_files(environ: Mapping[str, str], options: Sequence[str]) -> Iterator[Path]:
     """Files that the settings place elsewhere and no sandbox may see: the log, its key, passwords, tokens."""
     for flag in ("--audit-dir", "--audit-key", "--metrics-token-file", "--password-file", "--state-dir"):
-        if own := environ.get("EGRESS_" + flag[2:].upper().replace("-", "_")):
-            yield Path(own)
-        for word, after in pairwise((*options, "")):
-            if word == flag and after:
-                yield Path(after)
-            elif word.startswith(f"{flag}="):
-                yield Path(word.removeprefix(f"{flag}="))
+        yield from _given_paths(flag, environ, options)
+
+
+def _given_paths(flag: str, environ: Mapping[str, str], options: Sequence[str]) -> Iterator[Path]:
+    """The paths that a setting has, by its variable and by its option; several stand with colons between."""
+    found = [environ.get("EGRESS_" + flag[2:].upper().replace("-", "_"), "")]
+    for word, after in pairwise((*options, "")):
+        if word == flag:
+            found.append(after)
+        elif word.startswith(f"{flag}="):
+            found.append(word.removeprefix(f"{flag}="))
+    yield from (Path(path) for text in found for path in {text, *text.split(":")} if path)

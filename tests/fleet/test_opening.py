@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
@@ -46,6 +47,7 @@ from tests.cli.command import environment, put
 from tests.fleet.memory_fleet import MemoryFleet, short_folder, spec
 from tests.fleet.test_die_with_parent import is_alive
 from tests.fleet.test_preview import asked, opened
+from tests.proxy.lab.certificates import Certificates
 from tests.proxy.serve_process import until
 
 RULES = "version: 1\nhosts:\n  api.example.test: {allow: all}\n"
@@ -166,6 +168,25 @@ def test_what_settings_place_elsewhere_is_closed_to_sandboxes(
                 mount = Mount(source=tmp_path / name, target="/work", writable=writable)
                 with pytest.raises(MountError, match="must not see"):
                     check_mounts([mount], place.guarded)
+
+
+@pytest.mark.usefixtures("in_memory")
+def test_no_sandbox_writes_the_certificates_that_the_proxy_trusts(
+    rules: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next proxy would take its own authority for that of every host."""
+    for name in ("named", "first", "second"):
+        (tmp_path / name).mkdir()
+        Certificates().write_ca(tmp_path / name / "ca.pem")
+    monkeypatch.setenv("EGRESS_UPSTREAM_CA", f"{tmp_path}/first/ca.pem:{tmp_path}/second/ca.pem")
+    options = (f"--upstream-ca={tmp_path}/named/ca.pem",)
+    with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder, options=options) as fleet:
+        for name in ("named", "first", "second"):
+            wrong = Mount(source=tmp_path / name, target="/work", writable=True)
+            with pytest.raises(MountError, match="certificates that the proxy trusts"):
+                fleet.create(Spec(name=name, image="any", mounts=(wrong,)))
+            # A program in the sandbox may read them, to trust the same hosts.
+            fleet.create(Spec(name=name, image="any", mounts=(replace(wrong, writable=False),)))
 
 
 @pytest.mark.usefixtures("in_memory")
