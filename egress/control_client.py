@@ -45,8 +45,8 @@ def no_answer(path: Path, error: Exception) -> UnreadableError:
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
         return NoProxyError(
             f"no proxy is running (no answer at {path})",
-            "start one with `egress serve`, or name the folder of its socket with --runtime-dir; each "
-            "`egress run` has a proxy of its own, and `egress ps` lists their sandboxes",
+            "start one with `egress serve` or `egress up`, or name the folder of its socket with "
+            "--runtime-dir; each `egress run` has a proxy of its own, and `egress ps` lists their sandboxes",
         )
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return NoProxyError(

@@ -37,7 +37,7 @@ _AMBIGUOUS: Final = Problem(
 _UNAUTHORIZED: Final = Problem(
     type="api.unauthorized",
     message="the token is missing or wrong",
-    hint="send `Authorization: Bearer` and the token of --api-token-file",
+    hint="send `Authorization: Bearer` and the token in the file that the server named at its start",
 )
 _TOO_OFTEN: Final = Problem(
     type="api.rate", message="too many wrong tokens", hint="send the right one, or wait a second"

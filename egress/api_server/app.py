@@ -165,7 +165,11 @@ def _websocket_endpoint(context: ApiContext, operation: Operation) -> Callable[[
 async def _refused(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.INTERNAL_SERVER_ERROR
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
-        return problem_response(Problem(type="api.method", message="the path has no call of this method"))
+        return problem_response(
+            Problem(
+                type="api.method", message="the path has no call of this method", hint="see /v1/openapi.json"
+            )
+        )
     return problem_response(
         Problem(type="api.not_found", message="no call has this path", hint="see /v1/openapi.json")
     )

@@ -146,7 +146,7 @@ def read_query[T: msgspec.Struct](kind: type[T], request: HTTPConnection) -> T:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _unfit("the query", error) from None
+        raise _unfit("the query", kind, error) from None
 
 
 async def read_body[T: msgspec.Struct](kind: type[T], request: Request) -> T:
@@ -159,13 +159,18 @@ async def read_body[T: msgspec.Struct](kind: type[T], request: Request) -> T:
     try:
         return msgspec.json.decode(data or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _unfit("the body", error) from None
+        raise _unfit("the body", kind, error) from None
 
 
-def _unfit(place: str, error: Exception) -> UnfitRequestError:
+def _unfit(place: str, kind: type[msgspec.Struct], error: Exception) -> UnfitRequestError:
     # The library names fields and types; it quotes unknown names of fields alone, so no value is repeated.
     said = str(error) if isinstance(error, msgspec.ValidationError) else "it is not JSON"
-    return UnfitRequestError(f"{place} does not fit: {_shown(said)}", "see /v1/openapi.json")
+    hint = "see /v1/openapi.json"
+    # A field inside of another is not one of `kind`: the library then says its place behind ` - at `.
+    if said.startswith("Object contains unknown field") and " - at `" not in said:
+        names = ", ".join(field.encode_name for field in msgspec.structs.fields(kind))
+        hint = f"the fields are {names}" if names else "it has no fields"
+    return UnfitRequestError(f"{place} does not fit: {_shown(said)}", hint)
 
 
 def _shown(text: str) -> str:

@@ -32,7 +32,7 @@ COMMANDS = {
     "down": ("egress.cli.sandboxes.down:down", "Stop what `egress up` started."),
     "ps": ("egress.cli.sandboxes.ps:ps", "List sandboxes."),
     "exec": ("egress.cli.sandboxes.exec:execute", "Run a command in an existing sandbox."),
-    "attach": ("egress.cli.sandboxes.attach_process:attach_process", "Follow a process of a sandbox."),
+    "attach": ("egress.cli.sandboxes.attach_process:attach_process", "Attach to a process of a sandbox."),
     "cp": ("egress.cli.sandboxes.cp:cp", "Copy files into a sandbox, or out of it."),
     "expose": ("egress.cli.sandboxes.expose:expose", "Show ports of sandboxes to browsers."),
     "logs": ("egress.cli.sandboxes.logs:logs", "Show a sandbox's requests."),

@@ -391,7 +391,9 @@ class ProcessTable:
         with self._lock:
             found = self._processes.get(name, {}).get(process)
         if found is None or not found.is_visible:
-            raise ProcessNotFoundError("the sandbox has no process of this id", "list its processes")
+            raise ProcessNotFoundError(
+                "the sandbox has no process of this id", "list them with `egress ps --processes`"
+            )
         return found
 
     def forget(self, name: str) -> None:

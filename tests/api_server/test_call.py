@@ -76,6 +76,17 @@ def test_a_path_without_a_call_is_a_problem_as_well(lab: ApiLab, path: str) -> N
 def test_a_method_without_a_call_is_a_problem_as_well(lab: ApiLab) -> None:
     answer = lab.ask("PATCH", "/v1/about")
     assert (answer.status, answer.body["type"]) == (405, "api.method")
+    assert "openapi.json" in answer.body["hint"]
+
+
+def test_an_unknown_field_is_answered_with_the_fields_there_are(lab: ApiLab) -> None:
+    body = lab.ask("PUT", "/v1/sandboxes/one", {"memory": "2g"}).body
+    assert body["hint"].startswith("the fields are ")
+    assert {"limits", "timeout"} <= set(body["hint"].removeprefix("the fields are ").split(", "))
+    query = lab.ask("GET", "/v1/sandboxes?x=1").body
+    assert query["hint"] == "the fields are label"
+    inner = lab.ask("PUT", "/v1/sandboxes/one", {"limits": {"disc": 1}}).body
+    assert inner["hint"] == "see /v1/openapi.json"
 
 
 names = st.text(max_size=20)

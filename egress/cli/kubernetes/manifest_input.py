@@ -70,6 +70,8 @@ def read_files(paths: Sequence[Path]) -> list[ManifestText]:
 
 def _read(path: Path) -> ManifestText:
     name = "standard input" if str(path) == STANDARD_INPUT else printable_path(path)
+    if str(path) != STANDARD_INPUT and not path.exists():
+        raise UnreadableError(f"file not found: {name}", "check the name")
     try:
         text = _standard_input() if str(path) == STANDARD_INPUT else read_text(path)
     except NotTextError as error:

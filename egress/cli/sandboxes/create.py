@@ -19,6 +19,7 @@ from egress.errors import UsageError
 from egress.fleet import FleetInfo, SandboxFleet, SandboxLifetime
 from egress.fleet.lifetime import NO_TIME_LIMIT
 from egress.runtime.environ import RequestedVariable, SandboxKind, build_environment, read_requested
+from egress.runtime.errors import SandboxExistsError
 from egress.runtime.spec import NO_VALUES, Command, Spec, Values
 from egress.sandbox.capabilities import find_saved_image
 from egress.sandbox.options import caller_ids
@@ -114,7 +115,16 @@ def run_in(
 def created(
     fleet: SandboxFleet, spec: Spec, terms: SandboxLifetime, *, keep: bool, quiet: bool = False
 ) -> Iterator[None]:
-    """Create a sandbox and start it; remove it at the end, unless it is kept."""
+    """Create a sandbox and start it; remove it at the end, unless it is kept.
+
+    Raises `SandboxExistsError` for the name of an existing one that would be removed.
+    """
+    # `create` returns the sandbox that has this name and these settings, which somebody keeps or uses.
+    if not keep and spec.name in {each.name for each in fleet.list()}:
+        raise SandboxExistsError(
+            f"the sandbox {spec.name} exists, and would be removed at the end",
+            f"use `egress exec {spec.name}`, remove it with `egress rm {spec.name}`, or choose another name",
+        )
     with progress.step("creating the sandbox", is_quiet=quiet):
         fleet.create(spec, terms)
     try:

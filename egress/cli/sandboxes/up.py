@@ -167,7 +167,7 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int, por
                 fleet.prepare(usual, ready)
             if opened is not None:
                 opened.serve(fleet)
-            _announce(fleet.about, returned, ports)
+            _announce(fleet.about, returned, service.path, ports)
             ended.wait()
         finally:
             if opened is not None:
@@ -181,13 +181,14 @@ def _names(fleet: SandboxFleet) -> list[str]:
     return [info.name for info in fleet.list()]
 
 
-def _announce(about: FleetInfo, returned: list[str], ports: UpPorts) -> None:
+def _announce(about: FleetInfo, returned: list[str], socket: Path, ports: UpPorts) -> None:
     render.line(("egress is up: ", GOOD), about.line)
     if returned:
         render.line(f"  back: {', '.join(returned)}")
     render.line(f"  rules: {fleet_session.rule_files(about)}")
     if about.kind == "namespace":
         render.line("  its sandboxes end with it, however it ends; containers are kept")
+    render.line(f"  API: the unix socket {socket}", whole=True)
     if ports.api is not None:
         render.line(f"  API: {ports.api.url}, with the token in {ports.api.token_file}", whole=True)
     if ports.previews is not None:
@@ -228,7 +229,7 @@ def _leave(
     # Findings in rules are printed after the last line of the progress, right above the error.
     with fleet_session.translate_errors(), progress.step("starting the proxy and its sandboxes"):
         about, returned = _awaited(process, folder / SOCKET_NAME, log)
-    _announce(about, returned, ports)
+    _announce(about, returned, folder / SOCKET_NAME, ports)
     return 0
 
 

@@ -38,10 +38,11 @@ export function isEgressError(error: unknown, ...types: readonly EgressErrorType
 /** The error for a connection that ended; the reason of the caller if the caller ended it. */
 export function connectionError(error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted) return signal.reason;
-  const code = (error as NodeJS.ErrnoException).code;
+  const { code, address, port } = error as NodeJS.ErrnoException & { address?: string; port?: number };
+  const place = address === undefined ? "the server" : port === undefined ? address : `${address}:${port}`;
   return new EgressError(
     "client.connection",
-    `the connection to the server failed${code ? ` (${code})` : ""}`,
+    `the connection to ${place} failed${code ? ` (${code})` : ""}`,
     "is `egress up` running?",
     0,
     { cause: error },

@@ -11,7 +11,7 @@ from egress.cli.sandboxes.create import default_spec, read_request, run_in, spec
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
 from egress.errors import UnreadableError, UsageError
 from egress.fleet import Fleet, FleetInfo
-from egress.runtime.errors import SandboxDiedError
+from egress.runtime.errors import SandboxDiedError, SandboxExistsError
 from egress.runtime.fake import FakeRuntime, ProgramCall
 from egress.runtime.spec import Mount, SandboxLimits
 
@@ -90,6 +90,17 @@ def test_a_sandbox_goes_even_when_it_dies_under_its_command() -> None:
     with pytest.raises(SandboxDiedError):
         run_in(there, spec_of(there, read_request(PLAIN), quiet=True), ("die",), seconds=None, keep=False)
     assert there.list() == ()
+
+
+def test_a_sandbox_of_this_name_that_exists_is_not_removed() -> None:
+    there = fleet(ls=lambda _: 0)
+    spec = spec_of(there, read_request({**PLAIN, "name": "mine"}), quiet=True)
+    assert run_in(there, spec, ("ls",), seconds=None, keep=True) == 0
+    with pytest.raises(SandboxExistsError, match="the sandbox mine exists") as raised:
+        run_in(there, spec, ("ls",), seconds=None, keep=False)
+    assert "egress exec mine" in raised.value.hint
+    assert [each.name for each in there.list()] == ["mine"]
+    assert run_in(there, spec, ("ls",), seconds=None, keep=True) == 0
 
 
 WRONG: list[tuple[dict[str, object], str]] = [

@@ -87,6 +87,8 @@ def test_a_program_with_the_token_reaches_it_and_a_sandbox_does_not(place: ApiPl
     )
     assert up.status == 0, up
     file = place.folder / "state" / "api.token"
+    socket_line = next(line for line in up.out.splitlines() if "API: the unix socket " in line)
+    assert Path(socket_line.partition("unix socket ")[2]).is_socket()
     assert f"API: http://127.0.0.1:{port}, with the token in {file}\n" in up.out
     token = file.read_text().strip()
     log = (file.parent / "up.log").read_text()

@@ -11,7 +11,7 @@ import pytest
 from egress.cli.kubernetes import manifest_input
 from egress.cli.kubernetes.manifest_input import MAX_FILES, read_files
 from egress.cli.main import main
-from egress.errors import ContentError, UsageError
+from egress.errors import ContentError, UnreadableError, UsageError
 from tests.unit.kubernetes.manifest_samples import SHIPPED
 
 
@@ -30,6 +30,12 @@ def test_standard_input_is_read_once_and_files_are_counted() -> None:
         read_files([Path("-"), Path("-")])
     with pytest.raises(UsageError, match=f"more than {MAX_FILES} files"):
         read_files([SHIPPED] * (MAX_FILES + 1))
+
+
+def test_a_file_that_is_missing_is_no_rule_file(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match="file not found") as raised:
+        read_files([tmp_path / "nowhere.yaml"])
+    assert raised.value.hint == "check the name"
 
 
 def test_labels_are_keys_with_values(capsys: pytest.CaptureFixture[str]) -> None:
