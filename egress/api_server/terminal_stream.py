@@ -28,7 +28,6 @@ from egress.errors import EgressError
 from egress.fleet.api_values import process_view
 from egress.fleet.process_table import TableProcess
 from egress.fleet.terminal_viewer import TableViewer
-from egress.runtime.spec import Terminal
 
 
 async def serve_terminal(call: ApiCall, websocket: WebSocket) -> None:
@@ -62,17 +61,13 @@ class _TerminalStream:
         self._process = process
         self._viewer = viewer
         self._input = InputQueue()
-        self._size: Terminal | None = None
-        """The newest size that the client asked for and that is not set yet."""
-        self._resizing: asyncio.Future[object] | None = None
         self._tasks: set[asyncio.Future[object]] = set()
 
     async def serve(self) -> None:
         query: AttachQuery = self._call.query
         await self.send(AttachedMessage(process=process_view(self._process.status())))
         if query.columns is not None and query.rows is not None:
-            # Beside the output: the program draws its screen anew, and the client sees it.
-            self._begin(self._call.context.in_thread(self._viewer.redraw, query.columns, query.rows))
+            self._viewer.redraw(query.columns, query.rows)
         self._begin(self._input.feed(self._type, lambda: self.send(TakenMessage())))
         listening, showing = self._begin(self._listen()), self._begin(self._show())
         await asyncio.wait((listening, showing), return_when=asyncio.FIRST_COMPLETED)
@@ -104,7 +99,8 @@ class _TerminalStream:
                 if said["type"] == "websocket.disconnect":
                     return
                 if data is None:
-                    self._resize(_DECODER.decode(said.get("text") or ""))
+                    asked = _DECODER.decode(said.get("text") or "")
+                    self._viewer.resize(asked.columns, asked.rows)
                 elif data[:1] == STDIN_CHANNEL:
                     self._input.add(data[1:])
                 else:
@@ -112,17 +108,6 @@ class _TerminalStream:
 
     async def _type(self, data: bytes) -> None:
         await self._call.context.waiting(self._viewer.write, data)
-
-    def _resize(self, message: TerminalClientMessage) -> None:
-        # The newest size counts, and one thread sets it: a window that is dragged sends many.
-        self._size = Terminal(columns=message.columns, rows=message.rows)
-        if self._resizing is None or self._resizing.done():
-            self._resizing = self._begin(self._set_sizes())
-
-    async def _set_sizes(self) -> None:
-        while (size := self._size) is not None:
-            self._size = None
-            await self._call.context.in_thread(self._process.resize, size)
 
     # Output
 

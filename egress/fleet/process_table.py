@@ -10,11 +10,12 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, Self
 
+from egress.errors import EgressError
 from egress.fleet.errors import ProcessNotFoundError
 from egress.fleet.http_probe import HttpProbe
 from egress.fleet.process_wait import ProcessExpectation
@@ -69,6 +70,9 @@ class TableProcess:
         self._modes = None if command.terminal is None else TerminalModes()
         self.size = command.terminal
         """The size of its terminal; None without one."""
+        self._sizes: list[Terminal] = []
+        """Sizes that are to be set, one after the other."""
+        self._is_sizing = False
         self._viewers: list[TableViewer] = []
         """Those that attached first are first."""
         self.is_retired = False
@@ -173,20 +177,36 @@ class TableProcess:
             return make_replay(data, modes, is_whole=at == 0), ring.end
 
     def resize(self, size: Terminal) -> None:
-        """Change the size of the terminal."""
-        self.size = size
-        if self._running is not None and not self.is_over:
-            self._running.resize(size)
+        """Change the size of the terminal; returns at once."""
+        self._begin_sizes([size])
 
     def redraw(self, size: Terminal) -> None:
         """Change the size; a program with a screen of its own draws it again, also for the same size."""
         has_own_screen = self._modes is not None and self._modes.has_own_screen
-        if self.size == size and has_own_screen and self._running is not None and not self.is_over:
-            self._running.resize(replace(size, rows=size.rows - 1 or 2))
-            time.sleep(NUDGE_SECONDS)
-            # Another client may have changed it meanwhile.
-            size = self.size
-        self.resize(size)
+        nudge = [replace(size, rows=size.rows - 1 or 2)] if self.size == size and has_own_screen else []
+        self._begin_sizes([*nudge, size])
+
+    def _begin_sizes(self, sizes: list[Terminal]) -> None:
+        # One thread for all clients: input that the program does not read may hold it up for ever.
+        with self._lock:
+            self.size, self._sizes = sizes[-1], sizes
+            is_free, self._is_sizing = not self._is_sizing, True
+        if is_free:
+            threading.Thread(target=self._set_sizes, name="egress-size", daemon=True).start()
+
+    def _set_sizes(self) -> None:
+        while True:
+            with self._lock:
+                # The newest wish counts: those before it were replaced.
+                if not self._sizes or self._running is None or self.is_over:
+                    self._is_sizing = False
+                    return
+                size, self._sizes = self._sizes[0], self._sizes[1:]
+                has_more = bool(self._sizes)
+            with suppress(EgressError):
+                self._running.resize(size)
+            if has_more:
+                time.sleep(NUDGE_SECONDS)
 
     def type(self, data: bytes) -> None:
         """Type into the terminal. What the program does not take in some seconds is dropped."""

@@ -85,7 +85,8 @@ def test_output_comes_as_events(lab: FileLab) -> None:
 
 
 def test_a_timeout_ends_the_command_and_not_the_session(lab: FileLab) -> None:
-    late = run(lab, "A=1; sleep 60", timeout=0.3)
+    run(lab, "true")
+    late = run(lab, "A=1; sleep 60", timeout=1)
     assert (late["exit_code"], late["timed_out"], late["state_kept"]) == (124, True, True)
     assert run(lab, "echo $A")["stdout"] == "1\n"
 

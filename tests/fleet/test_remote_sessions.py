@@ -95,8 +95,9 @@ def test_impossible_values_are_the_errors_of_this_process(remote: RemoteRuntime)
 
 async def test_a_cancelled_task_ends_its_command_and_not_the_session(remote: RemoteRuntime) -> None:
     session = await AsyncSandbox(Sandbox(remote, "one")).session("work")
+    await session.exec("true")
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(session.exec("A=1; sleep 63"), 0.5)
+        await asyncio.wait_for(session.exec("A=1; sleep 63"), 1)
     assert (await session.exec("echo $A")).text == "1\n"
     assert (await session.status()).id == session.id
     (listed,) = await AsyncSandbox(Sandbox(remote, "one")).sessions()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,10 @@ from egress.fleet.errors import FleetUnavailableError
 from egress.runtime.errors import SandboxStateError, SpecError
 from egress.runtime.spec import Command, Spec, Terminal
 from egress.sandbox.aio import AsyncSandbox
+from egress.sandbox.attached_terminal import AttachedTerminal
 from egress.sandbox.handle import Sandbox
 from tests.fleet.memory_fleet import served
-from tests.unit.sandbox.local_runtime import LocalRuntime
+from tests.unit.sandbox.local_runtime import LocalProcess, LocalRuntime
 
 SHELL = ("sh", "-c", "stty -echo; PS1=; echo ready; exec sh")
 
@@ -61,9 +62,9 @@ def test_a_client_comes_back_to_what_goes_on(box: Sandbox) -> None:
     with again.attach(cols=90, rows=20) as terminal:
         # The first piece shows what was there before.
         assert "first" in next(terminal.read()).decode()
-        terminal.write("echo [$A]; stty size; exit 3\n")
-        text = shown(terminal.read(), "20 90")
-        assert "[kept]" in text
+        sized(terminal, terminal, "20 90")
+        terminal.write("echo [$A]; exit 3\n")
+        shown(terminal.read(), "[kept]")
         for _ in terminal.read():
             """Its end is the end of the program."""
     assert again.wait(30).exit_code == 3
@@ -77,12 +78,10 @@ def test_several_see_the_same_and_all_may_type(box: Sandbox) -> None:
         two.write("echo from-two\n")
         shown(one.read(), "from-two")
         # The size is that of the client that attached last, until another one asks for its own.
-        one.write("stty size\n")
-        shown(two.read(), "24 70")
+        sized(one, two, "24 70")
         one.resize(cols=60, rows=10)
-        until(lambda: process.status().columns == 60)
-        two.write("stty size\n")
-        shown(one.read(), "10 60")
+        sized(two, one, "10 60")
+        assert process.status().columns == 60
     process.kill()
     assert process.wait(30).state == "ended"
 
@@ -157,6 +156,32 @@ def test_a_terminal_that_reads_nothing_takes_no_more_for_ever(
     assert process.wait(30).state == "ended"
 
 
+def test_a_size_that_cannot_be_set_holds_up_one_thread_for_all(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runtime may set a size only after input that the program never reads."""
+    goes_on = threading.Event()
+    made: list[Terminal] = []
+
+    def resize(_: LocalProcess, size: Terminal) -> None:
+        goes_on.wait(30)
+        made.append(size)
+
+    process = fleet.tracked.start("one", in_terminal("sleep 60"))
+    monkeypatch.setattr(LocalProcess, "resize", resize)
+    for columns in range(20, 50):
+        process.attach(columns, 10).close()
+    assert sum(each.name == "egress-size" for each in threading.enumerate()) == 1
+    goes_on.set()
+    deadline = time.monotonic() + 30
+    while made[-1:] != [Terminal(columns=49, rows=10)]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    # Those in between were replaced by the newest.
+    assert len(made) == 2
+    process.forget()
+
+
 def test_a_process_without_a_terminal_is_followed_and_not_attached_to(box: Sandbox) -> None:
     process = box.start_process(["sleep", "60"])
     with pytest.raises(SandboxStateError):
@@ -187,7 +212,7 @@ def test_the_end_of_the_server_is_no_end_of_the_program(fleet: Fleet) -> None:
 
 async def test_a_task_attaches_and_detaches(fleet: Fleet) -> None:
     with served(fleet) as remote:
-        process = await AsyncSandbox(Sandbox(remote, "one")).start_terminal(SHELL)
+        process = await AsyncSandbox(Sandbox(remote, "one")).start_terminal(SHELL, cols=70)
         async with await process.attach(cols=70) as terminal:
             await terminal.write("stty size\n")
             seen = b""
@@ -199,12 +224,15 @@ async def test_a_task_attaches_and_detaches(fleet: Fleet) -> None:
         await process.kill()
 
 
+def sized(typing: AttachedTerminal, seeing: AttachedTerminal, size: str) -> None:
+    """Ask for the size until it is this one: it is set beside the output."""
+    for number in range(500):
+        typing.write(f"stty size; echo told{number}.\n")
+        if size in shown(seeing.read(), f"told{number}."):
+            return
+        time.sleep(0.02)
+    raise AssertionError(size)
+
+
 def in_terminal(line: str) -> Command:
     return Command(argv=("sh", "-c", line), terminal=Terminal())
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

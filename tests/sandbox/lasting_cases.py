@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from egress.fleet.http_probe import HttpProbe
 from egress.runtime.errors import SandboxDiedError, SandboxTimeoutError
+from egress.sandbox.attached_terminal import AttachedTerminal
 from egress.sandbox.handle import Sandbox
 from tests.sandbox.network_cases import SERVER
 
@@ -24,20 +26,28 @@ def shown(pieces: Iterator[bytes], text: str) -> bytes:
     raise AssertionError(f"{text!r} did not come: {seen!r}")
 
 
+def sized(terminal: AttachedTerminal, size: str) -> None:
+    """Ask for the size until it is this one: it is set beside the output."""
+    for number in range(500):
+        terminal.write(f"stty size; echo told${{A}}{number}.\n")
+        if size.encode() in shown(terminal.read(), f"toldkept{number}."):
+            return
+        time.sleep(0.02)
+    raise AssertionError(size)
+
+
 def a_terminal_is_left_and_come_back_to(box: Sandbox) -> None:
     process = box.start_terminal(["sh", "-c", f"stty -echo; echo ready; {SHELL}"])
     process.wait(30, log="ready")
     with process.attach(cols=100, rows=30) as terminal:
-        terminal.write("stty size; echo first\n")
-        assert b"30 100" in shown(terminal.read(), "first")
+        sized(terminal, "30 100")
+        terminal.write("echo first\n")
+        shown(terminal.read(), "first")
     again = box.process(process.id)
     with again.attach(cols=90, rows=20) as terminal, again.attach(cols=90, rows=20) as beside:
         assert b"first" in next(terminal.read())
         terminal.resize(cols=70, rows=10)
-        for _ in range(100):
-            terminal.write("stty size; echo told$A\n")
-            if b"10 70" in shown(terminal.read(), "toldkept"):
-                break
+        sized(terminal, "10 70")
         shown(beside.read(), "10 70")
         beside.write("exit 3\n")
     assert again.wait(30).exit_code == 3

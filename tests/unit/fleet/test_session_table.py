@@ -217,9 +217,10 @@ def test_a_reader_that_stands_still_does_not_stop_the_timeout(fleet: Fleet) -> N
         stands.set()
         goes_on.wait(30)
 
+    run(fleet, "true")
     flood = "yes & echo $! >yes; wait"
     output = Output(stdout=stand)
-    command = fleet.sessions.begin("one", "work", flood, timeout=1, output=output, most_output=1000)
+    command = fleet.sessions.begin("one", "work", flood, timeout=2, output=output, most_output=1000)
     came: list[SessionResult] = []
     thread = threading.Thread(target=lambda: came.append(command.wait()))
     thread.start()
