@@ -68,6 +68,12 @@ def command_words(line: Line) -> tuple[str, ...]:
     return tuple(line)
 
 
+def shown_command(words: Sequence[str]) -> str:
+    """Return a command as its user wrote it: without the shell around a line of `command_words`."""
+    *shell, line = words
+    return line if tuple(shell) == command_words("")[:-1] else " ".join(words)
+
+
 def as_bytes(what: str, data: object) -> bytes:
     """Return text or bytes as bytes. Raises `SpecTypeError`."""
     if isinstance(data, str):

@@ -9,10 +9,13 @@ from pathlib import Path
 from egress.cli import render
 from egress.cli.render import BAD, DIM, DOUBT, GOOD, Cell
 from egress.cli.sandboxes import fleet_session
+from egress.cli.sandboxes.shell_words import SHELL_WORDS
 from egress.fleet import RemoteRuntime
 from egress.fleet.session_tracking import SessionStatus
 from egress.fleet.tracking import ProcessStatus
 from egress.runtime.errors import SandboxNotFoundError
+from egress.sandbox.options import shown_command
+from egress.sandbox.terminal import SHELL_COMMAND
 
 _HEADS = ("sandbox", "id", "kind", "state", "started", "command")
 _STYLES = {"running": GOOD, "busy": GOOD, "idle": DIM, "lost": DOUBT}
@@ -54,9 +57,13 @@ def _row(each: ProcessStatus | SessionStatus) -> list[Cell]:
     else:
         if each.exit_code:
             state = (f"ended with {each.exit_code}", BAD)
-        started, shown = each.started, " ".join(each.argv)
+        started, shown = each.started, _shown(each)
     shown = shown if len(shown) <= _MAX_COMMAND else f"{shown[:_MAX_COMMAND]}…"
     return [each.sandbox, each.id, _kind(each), state, f"{started:%Y-%m-%d %H:%M:%S}", shown]
+
+
+def _shown(each: ProcessStatus) -> str:
+    return "a shell" if each.argv in (SHELL_WORDS, SHELL_COMMAND) else shown_command(each.argv)
 
 
 def _as_data(each: ProcessStatus | SessionStatus) -> dict[str, object]:

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from egress.cli.main import main
+from egress.cli.sandboxes.shell_words import SHELL_WORDS
 from egress.fleet import Fleet
 from egress.fleet.session_tracking import ShellSettings
 from egress.runtime.spec import Command, Terminal
+from egress.sandbox.options import command_words
+from egress.sandbox.terminal import SHELL_COMMAND
 
 Captured = pytest.CaptureFixture[str]
 
@@ -35,6 +38,25 @@ def test_processes_are_listed(fleet: Fleet, folder: Path, capsys: Captured) -> N
     assert "\x1b[2J" not in out
     assert listed(folder, "--json") == 0
     assert [each["exit_code"] for each in json.loads(capsys.readouterr().out)] == [None, 1]
+
+
+@pytest.mark.usefixtures("box")
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (command_words("make test | tail"), ["make", "test", "|", "tail"]),
+        (SHELL_WORDS, ["a", "shell"]),
+        (SHELL_COMMAND, ["a", "shell"]),
+    ],
+)
+def test_a_command_is_shown_as_it_was_written(
+    fleet: Fleet, folder: Path, capsys: Captured, words: tuple[str, ...], shown: list[str]
+) -> None:
+    fleet.tracked.start("one", Command(argv=words)).wait(30)
+    assert listed(folder) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[-len(shown) :] == shown
+    assert listed(folder, "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["argv"] == list(words)
 
 
 @pytest.mark.usefixtures("box")
