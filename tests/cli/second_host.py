@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 NETWORK = "10.213.77"
 """The wire's own network: an address for each of its ends."""
@@ -26,12 +27,13 @@ class SecondHost:
     """The address of this machine, as the second host sees it."""
 
     def run(
-        self, words: Sequence[str], env: Mapping[str, str] | None = None, given: str = ""
+        self, words: Sequence[str], folder: Path, env: Mapping[str, str] | None = None, given: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program there."""
+        """Run a program there, in a folder of its own."""
         around = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(env or {})}
         return subprocess.run(
             ("ip", "netns", "exec", self.name, *words),
+            cwd=folder,
             env=around,
             input=given,
             capture_output=True,

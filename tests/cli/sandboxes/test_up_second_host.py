@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,12 +22,14 @@ from tests.cli.command import ROOT, put
 from tests.cli.sandboxes.test_up_kept import NAME, SECRET, KeptPlace, place
 from tests.cli.second_host import SecondHost, second_host
 from tests.proxy.lab.certificates import Certificates
+from tests.proxy.serve_process import until
 from tests.runtime.conftest import answering, engine
 
 __all__ = ["answering", "engine"]
 
 PORT = 8791
 PAGE = "hello from outside\n"
+NO_VARIABLES: Mapping[str, str] = {}
 pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a second host"),
@@ -80,15 +82,21 @@ class Remote:
         """What the API answers to a program on the second host."""
         sent = () if body is None else ("--json", json.dumps(body))
         known = ("--cacert", str(self.client / "ca.pem"), "-H", f"@{self.client / 'header'}")
-        return self._done("curl", "-sS", "--max-time", "60", *known, *sent, *words, f"{self.url}/v1/{path}")
+        return self.done("curl", "-sS", "--max-time", "60", *known, *sent, *words, f"{self.url}/v1/{path}")
 
     def python(self, act: str) -> str:
         """What the program prints on the second host."""
         words = (self.url, self.token, str(self.client / "ca.pem"), act, self.fetch)
-        return self._done(sys.executable, "-c", _PYTHON, *words)
+        return self.done(sys.executable, "-c", _PYTHON, *words)
 
-    def _done(self, *words: str) -> str:
-        done = self.host.run(words, {"PYTHONPATH": str(ROOT)})
+    def logged(self) -> list[dict[str, object]]:
+        """The exchanges with the API in the log."""
+        said = self.kept.egress("log", "query", "--json", "--host", NAME).out
+        return [json.loads(line) for line in said.splitlines()]
+
+    def done(self, *words: str, env: Mapping[str, str] = NO_VARIABLES, given: str = "") -> str:
+        """What a program prints on the second host."""
+        done = self.host.run(words, self.client, {"PYTHONPATH": str(ROOT), **env}, given)
         assert done.returncode == 0, done
         return done.stdout
 
@@ -125,18 +133,19 @@ def test_programs_there_come_back_to_their_sandboxes_after_a_restart(remote: Rem
         end()
         remote.up()
         assert json.loads(remote.curl("sandboxes/curl"))["created"] == created["created"]
-    logged = remote.kept.egress("log", "query", "--json", "--host", NAME).out.splitlines()
-    found = [json.loads(line) for line in logged]
+    count = len(remote.kept.api.seen)
+    # A line is written after its answer has left.
+    found = until(lambda: lines if len(lines := remote.logged()) >= count else None, "their lines")
     assert {(each["sandbox"], each["verdict"]) for each in found} == {("curl", "allow"), ("python", "allow")}
-    assert len(found) == len(remote.kept.api.seen)
+    assert len(found) == count
 
 
 def test_nobody_without_the_token_gets_an_answer_there(remote: Remote) -> None:
     remote.up()
     known = ("--cacert", str(remote.client / "ca.pem"))
-    bare = remote.host.run(("curl", "-sS", *known, f"{remote.url}/v1/about"))
+    bare = remote.host.run(("curl", "-sS", *known, f"{remote.url}/v1/about"), remote.client)
     assert json.loads(bare.stdout)["type"] == "api.unauthorized"
-    clear = remote.host.run(("curl", "-sS", f"http://{remote.host.ours}:{PORT}/v1/about"))
+    clear = remote.host.run(("curl", "-sS", f"http://{remote.host.ours}:{PORT}/v1/about"), remote.client)
     assert clear.returncode != 0
     # The positive control.
     assert json.loads(remote.curl("about"))["kind"] == "docker"

@@ -6,7 +6,7 @@ import { start } from "@flue/runtime/node";
 
 import { egress } from "./sandboxes/egress.ts";
 
-const { API = "", SECRET_PATTERN = "" } = process.env;
+const { API = "", SECRET_PATTERN = "", URL, TOKEN, CA } = process.env;
 
 const COMMANDS = [
   `curl -sS ${API}/v1/user`,
@@ -30,9 +30,12 @@ function toolResults(context: Context): string[] {
     .map((message) => message.content.map((part) => (part.type === "text" ? part.text : "")).join(""));
 }
 
+/** A port where one is given; the unix socket of this machine otherwise. */
+const endpoint = URL === undefined ? {} : { url: URL, token: TOKEN ?? "", ca: CA };
+
 function Caller(): string {
   useModel("faux/faux-1");
-  useSandbox(egress({ settings: { labels: { agent: "caller" } } }));
+  useSandbox(egress({ ...endpoint, settings: { labels: { agent: "caller" } } }));
   return "Call the API.";
 }
 

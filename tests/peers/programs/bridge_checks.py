@@ -1,8 +1,7 @@
 """Drives the sandbox client of the OpenAI Agents SDK, unchanged: only a URL and a key are set.
 
 python bridge_checks.py URL NAME...     runs these checks, and prints the failures as JSON, by name
-python bridge_checks.py URL keep FOLDER     leaves a session behind, and prints its state
-python bridge_checks.py URL resume      goes on with the state that comes in
+python bridge_checks.py URL resume      goes on with the state that comes in, and runs what FETCH says
 """
 
 from __future__ import annotations
@@ -323,7 +322,7 @@ async def main(names: list[str]) -> None:
 async def resume() -> None:
     session = await CLIENT.resume(CLIENT.deserialize_session_state(json.load(sys.stdin)))
     async with session:
-        print(await said(session, "cat story"), end="")
+        print(await said(session, os.environ.get("FETCH", "true")) + await said(session, "cat story"), end="")
     await CLIENT.delete(session)
 
 
