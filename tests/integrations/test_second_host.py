@@ -37,7 +37,7 @@ def come_back(remote: Remote, visit: Visit) -> list[str]:
     seen = remote.kept.api.seen
     assert {each.authorization for each in seen} == {f"Bearer {SECRET}"}
     # A line is written after its answer has left.
-    logged = until(lambda: found if len(found := remote.logged()) >= len(seen) else None, "their lines")
+    logged = until(lambda: found if len(found := remote.logged()) >= len(seen) else [], "their lines")
     assert [each["verdict"] for each in logged] == ["allow"] * len(seen)
     return said
 

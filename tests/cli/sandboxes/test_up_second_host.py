@@ -135,7 +135,7 @@ def test_programs_there_come_back_to_their_sandboxes_after_a_restart(remote: Rem
         assert json.loads(remote.curl("sandboxes/curl"))["created"] == created["created"]
     count = len(remote.kept.api.seen)
     # A line is written after its answer has left.
-    found = until(lambda: lines if len(lines := remote.logged()) >= count else None, "their lines")
+    found = until(lambda: lines if len(lines := remote.logged()) >= count else [], "their lines")
     assert {(each["sandbox"], each["verdict"]) for each in found} == {("curl", "allow"), ("python", "allow")}
     assert len(found) == count
 
