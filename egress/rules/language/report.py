@@ -8,11 +8,16 @@ anything that looks like a credential.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from egress.rules.language.document import Document, ValuePath, safe_excerpt
 from egress.types import Finding, Place, Severity
+
+_MAX_COMPARED_WORDS: Final = 100
+_MAX_COMPARED_CHARS: Final = 64
 
 
 class MeaningError(ValueError):
@@ -94,12 +99,23 @@ def quoted(text: object) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint with the nearest known word, or with all known words if there are few."""
-    words = sorted(known)
-    lower = {known_word.lower(): known_word for known_word in words}
+    words = known if isinstance(known, Collection) else list(known)
     # Compare in lower case: a wrong case is the most likely mistake.
-    close = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.6)
+    meant = word.lower()
+    lower = {other.lower(): other for other in _comparable(meant, words)}
+    close = difflib.get_close_matches(meant, sorted(lower), n=1, cutoff=0.6)
     if close:
         return f"did you mean {quoted(lower[close[0]])}?"
     if 0 < len(words) <= 12:
-        return "known here: " + ", ".join(quoted(known_word) for known_word in words)
+        return "known here: " + ", ".join(quoted(other) for other in sorted(words))
     return ""
+
+
+def _comparable(meant: str, words: Collection[str]) -> Iterator[str]:
+    """Choose the words to compare with. Comparing is slow, and a file may hold thousands of mistakes."""
+    if len(meant) > _MAX_COMPARED_CHARS:
+        return iter(())
+    if len(words) <= _MAX_COMPARED_WORDS:
+        return (word for word in words if len(word) <= _MAX_COMPARED_CHARS)
+    near = (word for word in words if abs(len(word) - len(meant)) < 3 and word[:1].lower() == meant[:1])
+    return itertools.islice(near, _MAX_COMPARED_WORDS)

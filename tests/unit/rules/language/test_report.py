@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from egress.rules.language.document import read
 from egress.rules.language.report import DocumentCursor, MeaningError, Report, did_you_mean, quoted
 from egress.types import Place, Severity
@@ -46,3 +48,25 @@ def test_names_the_nearest_word_or_all_of_a_few() -> None:
     assert did_you_mean("zzz", ["b", "a"]) == "known here: `a`, `b`"
     assert did_you_mean("zzz", [f"word{n}" for n in range(13)]) == ""
     assert did_you_mean("zzz", []) == ""
+
+
+def test_of_many_words_those_alike_in_length_and_beginning_are_compared() -> None:
+    many = [f"other{number}.example.com" for number in range(5000)]
+    assert did_you_mean("apu.example.com", [*many, "api.example.com"]) == "did you mean `api.example.com`?"
+    assert did_you_mean("pai.example.com", [*many, "api.example.com"]) == ""
+    assert did_you_mean("a" * 65, ["a" * 64]) == f"known here: {quoted('a' * 64)}"
+    assert did_you_mean("a" * 63, ["a" * 65]) == f"known here: {quoted('a' * 65)}"
+
+
+def test_a_file_of_thousands_of_mistakes_is_read_in_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each mistake looks for the word that was meant; without a bound that is the square of them."""
+    compared: list[int] = []
+
+    def counted(word: str, known: list[str], **_: object) -> list[str]:
+        compared.append(len(known))
+        return []
+
+    monkeypatch.setattr("difflib.get_close_matches", counted)
+    for number in range(1000):
+        did_you_mean(f"name{number}", [f"name{other}" for other in range(1000)])
+    assert max(compared) <= 100
