@@ -253,7 +253,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.delete()
+        await in_thread(self._sync.__exit__, kind, error, trace)
 
     @classmethod
     @copy_docstring(Sandbox.create)

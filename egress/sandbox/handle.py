@@ -44,9 +44,10 @@ class Sandbox(LastingParts):
     'hello\n'
     """
 
-    def __init__(self, runtime: Runtime, name: str) -> None:
+    def __init__(self, runtime: Runtime, name: str, *, ends_with_block: bool = False) -> None:
         """Hold an existing sandbox; see `create` and `connect`."""
         super().__init__(CommandRunner(runtime, name))
+        self._ends_with_block = ends_with_block
         self.files = Files(self._place)
         self.git = Git(self._place)
         self.policy = SandboxPolicy(self._place)
@@ -61,7 +62,8 @@ class Sandbox(LastingParts):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.delete()
+        if self._ends_with_block:
+            self.delete()
 
     # Creation
 
@@ -136,7 +138,7 @@ class Sandbox(LastingParts):
         )
         capabilities.create_sandbox(home, spec, terms)
         home.start(called)
-        return cls(home, called)
+        return cls(home, called, ends_with_block=True)
 
     @classmethod
     def prepare(
@@ -174,7 +176,7 @@ class Sandbox(LastingParts):
 
     @classmethod
     def connect(cls, name: str, *, runtime: Runtime | str | None = None) -> Self:
-        """Hold an existing sandbox. Raises `SandboxNotFoundError`.
+        """Hold an existing sandbox, which the end of a `with` block leaves. Raises `SandboxNotFoundError`.
 
         >>> Sandbox.connect("builder")  # doctest: +SKIP
         <Sandbox 'builder'>

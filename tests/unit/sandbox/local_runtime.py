@@ -140,9 +140,12 @@ class LocalProcess:
                 self._process.stdin.close()
 
     def resize(self, terminal: Terminal) -> None:
-        if self._terminal is not None:
+        terminal_end = self._terminal
+        if terminal_end is not None:
             size = struct.pack("HHHH", terminal.rows, terminal.columns, 0, 0)
-            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
+            # It may end at this moment.
+            with suppress(OSError):
+                fcntl.ioctl(terminal_end, termios.TIOCSWINSZ, size)
 
     def kill(self, grace: float = 2.0) -> None:
         with suppress(ProcessLookupError):

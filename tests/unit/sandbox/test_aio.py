@@ -84,7 +84,9 @@ async def test_it_comes_and_goes_with_its_block() -> None:
         assert sandbox.name == "one"
         assert (await sandbox.exec(["echo", "hi"])).text == "hi\n"
         assert await sandbox.status() == "running"
-        assert (await aio.AsyncSandbox.connect("one", runtime=runtime)).name == "one"
+        async with await aio.AsyncSandbox.connect("one", runtime=runtime) as connected:
+            assert connected.name == "one"
+        assert await sandbox.status() == "running"
         assert [info.name for info in await aio.AsyncSandbox.list(runtime=runtime)] == ["one"]
     with pytest.raises(SandboxNotFoundError):
         await sandbox.info()

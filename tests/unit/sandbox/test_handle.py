@@ -144,6 +144,15 @@ def test_it_is_paused_stopped_and_started(fake: FakeRuntime) -> None:
     assert sandbox.exec(["true"]).exit_code == 0
 
 
+def test_the_end_of_a_block_deletes_a_created_sandbox_and_leaves_a_connected_one(fake: FakeRuntime) -> None:
+    with Sandbox.create(name="one", image="any", runtime=fake):
+        with Sandbox.connect("one", runtime=fake) as connected:
+            connected.exec(["true"])
+        assert connected.status() == "running"
+    with pytest.raises(SandboxNotFoundError):
+        connected.info()
+
+
 def test_it_is_found_by_name_and_label(fake: FakeRuntime) -> None:
     Sandbox.create(name="one", image="any", labels={"team": "a"}, runtime=fake)
     Sandbox.create(name="two", image="any", runtime=fake)
