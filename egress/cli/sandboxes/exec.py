@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import folder_options
+from egress.cli import folder_options, render
 from egress.cli.sandboxes import fleet_session, sandbox_options
 from egress.cli.sandboxes.attach import has_terminal
 from egress.cli.sandboxes.create import attach_command
@@ -21,6 +21,7 @@ from egress.runtime.spec import Command
 )
 @click.option("--cwd", help="Working folder. [the sandbox's workdir]")
 @click.option("--timeout", metavar="TIME", help="Time limit: 90s, 10m, 2h.")
+@click.option("-d", "--detach", is_flag=True, help="Let the command go on, and print its id.")
 @click.argument("sandbox")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def execute(
@@ -28,16 +29,19 @@ def execute(
     asked: tuple[str, ...],
     cwd: str | None,
     timeout: str | None,
+    detach: bool,
     sandbox: str,
     command: tuple[str, ...],
 ) -> int:
     """Run a command in an existing sandbox.
 
-    Exits with the status of the command, or 124 after a timeout.
+    Exits with the status of the command, or 124 after a timeout. With --detach it returns at once: the
+    command goes on, and `egress attach` follows it by its id.
 
     \b
     Examples:
       egress exec run-4f2a9c1e -- git status
+      egress exec --detach run-4f2a9c1e -- python3 -m http.server 8000
       egress exec --timeout 10m run-4f2a9c1e -- make test
     """
     # click does not remove a `--` after the name of the sandbox.
@@ -50,5 +54,9 @@ def execute(
             env=fleet_session.requested_variables(fleet.about, read_requested(asked)),
             timeout=seconds,
             most_output=0,
+            input=b"" if detach else None,
         )
+        if detach:
+            render.line(fleet.tracked.start(sandbox, call).status().id)
+            return 0
         return attach_command(fleet, sandbox, call, terminal=has_terminal() and seconds is None)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from egress.cli.main import main
+from egress.fleet import Fleet
 
 Captured = pytest.CaptureFixture[str]
 
@@ -48,3 +49,15 @@ def test_a_sandbox_that_is_not_there_is_named(folder: Path, capfd: Captured) -> 
 def test_a_time_that_is_none_is_told_before_anybody_is_asked(folder: Path, capfd: Captured) -> None:
     assert main(["exec", "--runtime-dir", str(folder), "--timeout", "soon", "nobody", "true"]) == 2
     assert "--timeout" in capfd.readouterr().err
+
+
+def test_a_detached_command_goes_on_and_is_found_by_its_id(
+    fleet: Fleet, box: str, folder: Path, capfd: Captured
+) -> None:
+    words = ["exec", "--runtime-dir", str(folder), "--detach", box, "--", "echo", "later"]
+    assert main(words) == 0
+    [found] = fleet.tracked.all(box)
+    assert capfd.readouterr().out == f"{found.id}\n"
+    assert found.argv == ("echo", "later")
+    assert main(["attach", "--runtime-dir", str(folder), box, found.id]) == 0
+    assert capfd.readouterr().out == "later\n"
