@@ -12,10 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-NETWORK = "10.213.77"
-"""The wire's own network: an address for each of its ends."""
-
-
 @dataclass(frozen=True, slots=True)
 class SecondHost:
     """The names and addresses of both ends of the wire."""
@@ -47,7 +43,9 @@ class SecondHost:
 def second_host() -> Iterator[SecondHost]:
     """The host, until the end of the block: its network goes with its wire."""
     name, wire = f"egress-{os.getpid()}", f"egr{os.getpid()}"[:15]
-    found = SecondHost(name, f"{NETWORK}.2", f"{NETWORK}.1")
+    # A network of its own: other workers of the tests have such a host, too.
+    network = f"10.{64 + os.getpid() // 256 % 64}.{os.getpid() % 256}"
+    found = SecondHost(name, f"{network}.2", f"{network}.1")
     _ip("netns", "add", name)
     try:
         _ip("link", "add", wire, "type", "veth", "peer", "name", "wan", "netns", name)
