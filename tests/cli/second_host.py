@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+
 @dataclass(frozen=True, slots=True)
 class SecondHost:
     """The names and addresses of both ends of the wire."""
