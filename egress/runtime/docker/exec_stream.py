@@ -91,6 +91,9 @@ class ExecStream:
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        """Close the connection. A writer whose input nobody takes any more does not wait for ever."""
+        # Closing alone wakes no other thread.
+        self.abort()
         self._sock.close()
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import struct
+import threading
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.runtime.docker.exec_stream import ExecFrameDecoder, StreamName
+from egress.runtime.docker.exec_stream import ExecFrameDecoder, ExecStream, StreamName
 from egress.runtime.errors import EngineError
 
 
@@ -44,3 +46,18 @@ def test_frames_are_read_however_they_are_cut(rows: list[tuple[int, bytes]], cut
 def test_what_is_no_frame_is_refused() -> None:
     with pytest.raises(EngineError, match="unknown form"):
         list(ExecFrameDecoder().feed(b"HTTP/1.1 500 no"))
+
+
+def test_a_writer_whose_input_is_taken_by_nobody_ends_with_the_stream() -> None:
+    """The command has ended, and the engine reads no more."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        stream = ExecStream(ours, b"", has_terminal=False)
+        writer = threading.Thread(target=stream.write, args=(bytes(64 * 1024 * 1024),), daemon=True)
+        writer.start()
+        # It fills what the kernel holds, and waits from then on.
+        while not theirs.recv(1, socket.MSG_PEEK):
+            pass
+        stream.close()
+        writer.join(30)
+        assert not writer.is_alive()
