@@ -26,7 +26,7 @@ from egress.runtime.errors import EngineUnavailableError
 from egress.runtime.spec import Command
 from tests.runtime import docker_lab as houses
 from tests.runtime.docker_lab import DockerLab
-from tests.runtime.test_reaper import killed, things
+from tests.runtime.test_reaper import kill_owner, things
 
 Row = tuple[str, float, str, float | None]
 
@@ -173,7 +173,7 @@ def _leftovers(house: DockerLab, engine: DockerEngine) -> list[Row]:
     house.keep_networks(0)
     after_delete = len(things(engine, house.home.resolve()))
     home = (house.served.runtime / "other").resolve()
-    killed(house, home)
+    kill_owner(house, home)
     end = time.monotonic() + 10
     while _alive(engine, home) and time.monotonic() < end:
         time.sleep(0.1)

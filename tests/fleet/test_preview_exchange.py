@@ -270,7 +270,8 @@ def test_it_is_ended_from_outside_whatever_it_waits_for() -> None:
 
 def test_a_browser_that_has_gone_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """What listens in the sandbox says nothing, and so kept a connection of all there are for good."""
-    monkeypatch.setattr(preview_exchange, "_HEAD_TIMEOUT", 0.01)
+    # The head of the request has to come within it, too.
+    monkeypatch.setattr(preview_exchange, "_HEAD_TIMEOUT", 1.0)
     monkeypatch.setattr(preview_exchange, "_BROWSER_CHECK_INTERVAL", 0.01)
     ends: list[bytes] = []
 

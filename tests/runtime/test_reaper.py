@@ -99,6 +99,20 @@ class Kill(Protocol):
         """Begin it with an image, do something first, and kill it."""
 
 
+def kill_owner(
+    house: DockerLab, home: Path, image: str = "", first: Callable[[], None] = lambda: None
+) -> None:
+    """Make sandboxes in another process, and end it without a word."""
+    words = (str(house.served.runtime), str(home), image or house.image)
+    command = [sys.executable, "-c", _OTHER, *words]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        first()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
 @pytest.fixture
 def killed(own_house: DockerLab, engine: DockerEngine) -> Iterator[Kill]:
     """Another process, with two sandboxes, a blank and a cell that are ready, that ends without a word.
@@ -109,14 +123,7 @@ def killed(own_house: DockerLab, engine: DockerEngine) -> Iterator[Kill]:
 
     def kill(home: Path, image: str = "", first: Callable[[], None] = lambda: None) -> None:
         homes.append(home)
-        words = (str(own_house.served.runtime), str(home), image or own_house.image)
-        command = [sys.executable, "-c", _OTHER, *words]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-            first()
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+        kill_owner(own_house, home, image, first)
 
     yield kill
     for home in homes:
