@@ -35,6 +35,7 @@ from egress.api.schema import (
 )
 from egress.api_server.call import ApiCall, UnfitRequestError, problem_from
 from egress.api_server.input_queue import InputQueue
+from egress.api_server.stream_problems import problems_sent
 from egress.errors import EgressError
 from egress.fleet.api_values import command_from
 from egress.runtime.protocol import Output, RuntimeProcess
@@ -100,14 +101,8 @@ async def serve_stream(call: ApiCall, websocket: WebSocket, form: StreamForm) ->
     """Serve one command over a WebSocket that is open, and close it."""
     stream = _ExecStream(call, websocket, form)
     try:
-        await stream.serve()
-    except (WebSocketDisconnect, OSError):
-        return
-    except (msgspec.MsgspecError, UnicodeError):
-        unfit = UnfitRequestError("a message does not have the form of the API", "see its page")
-        await stream.send(ProblemMessage(problem=problem_from(unfit)))
-    except EgressError as error:
-        await stream.send(ProblemMessage(problem=problem_from(error)))
+        async with problems_sent(stream.send):
+            await stream.serve()
     finally:
         await stream.leave()
         with suppress(RuntimeError, WebSocketDisconnect):

@@ -20,11 +20,11 @@ from egress.api.process_schema import (
     EndedMessage,
     TerminalClientMessage,
 )
-from egress.api.schema import MAX_PIECE_BYTES, STDIN_CHANNEL, STDOUT_CHANNEL, ProblemMessage, TakenMessage
-from egress.api_server.call import ApiCall, UnfitRequestError, problem_from
+from egress.api.schema import MAX_PIECE_BYTES, STDIN_CHANNEL, STDOUT_CHANNEL, TakenMessage
+from egress.api_server.call import ApiCall, UnfitRequestError
 from egress.api_server.input_queue import InputQueue
 from egress.api_server.processes import LoopWaker
-from egress.errors import EgressError
+from egress.api_server.stream_problems import problems_sent
 from egress.fleet.api_values import process_view
 from egress.fleet.process_table import TableProcess
 from egress.fleet.terminal_viewer import TableViewer
@@ -37,15 +37,9 @@ async def serve_terminal(call: ApiCall, websocket: WebSocket) -> None:
     viewer = process.view()
     stream = _TerminalStream(call, websocket, process, viewer)
     try:
-        await websocket.accept()
-        await stream.serve()
-    except (WebSocketDisconnect, OSError):
-        return
-    except (msgspec.MsgspecError, UnicodeError):
-        unfit = UnfitRequestError("a message does not have the form of the API", "see its page")
-        await stream.send(ProblemMessage(problem=problem_from(unfit)))
-    except EgressError as error:
-        await stream.send(ProblemMessage(problem=problem_from(error)))
+        async with problems_sent(stream.send):
+            await websocket.accept()
+            await stream.serve()
     finally:
         stream.leave()
         with suppress(RuntimeError, WebSocketDisconnect):

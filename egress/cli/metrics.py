@@ -7,9 +7,7 @@ from pathlib import Path
 import click
 
 from egress.cli import folder_options, render
-from egress.cli.control_client import ask_proxy
-from egress.cli.proxy_choice import folder_of_one
-from egress.errors import ContentError, UnreadableError
+from egress.cli.proxy_choice import ask_one_proxy
 
 
 @click.command()
@@ -24,12 +22,6 @@ def metrics(run: str | None, runtime_dir: Path | None) -> int:
     Examples:
       egress metrics
     """
-    code, answer = ask_proxy("GET", "/metrics", {"as": "json"}, folder_of_one(runtime_dir, run))
-    if code == 404:
-        raise UnreadableError("the proxy is still starting", "try again in a moment")
-    if code != 200:
-        raise ContentError(
-            str(answer.get("error", "the proxy refused the request")), str(answer.get("hint", ""))
-        )
+    answer = ask_one_proxy("/metrics", {"as": "json"}, runtime_dir, run)
     render.text(str(answer.get("text", "")))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -39,6 +40,21 @@ def chosen_folders(runtime_dir: Path | None, run: str | None) -> list[Path]:
     if not folders:
         raise UsageError(f"no run {run[:60]} is running", "`egress ps` lists runs with sandboxes")
     return folders
+
+
+def ask_one_proxy(
+    target: str, body: Mapping[str, object] | None, runtime_dir: Path | None, run: str | None
+) -> Mapping[str, object]:
+    """Return one proxy's answer. Raises `UnreadableError` while it starts, `ContentError` if it refuses."""
+    code, answer = ask_proxy("GET", target, body, folder_of_one(runtime_dir, run))
+    # The control socket opens before the rest of the proxy, and answers 404 until the start is over.
+    if code == HTTPStatus.NOT_FOUND:
+        raise UnreadableError("the proxy is still starting", "try again in a moment")
+    if code != HTTPStatus.OK:
+        raise ContentError(
+            str(answer.get("error", "the proxy refused the request")), str(answer.get("hint", ""))
+        )
+    return answer
 
 
 def folder_of_one(runtime_dir: Path | None, run: str | None) -> Path | None:

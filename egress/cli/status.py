@@ -8,10 +8,8 @@ from pathlib import Path
 import click
 
 from egress.cli import folder_options, render
-from egress.cli.control_client import ask_proxy
-from egress.cli.proxy_choice import folder_of_one
+from egress.cli.proxy_choice import ask_one_proxy
 from egress.cli.render import BAD, DIM, GOOD, Cell, count
-from egress.errors import ContentError, UnreadableError
 from egress.fleet.embedded_proxy import SANDBOX_NAME
 
 type Answer = Mapping[str, object]
@@ -32,14 +30,7 @@ def status(run: str | None, runtime_dir: Path | None, as_json: bool) -> int:
       egress status
       egress status --json
     """
-    code, answer = ask_proxy("GET", "/status", None, folder_of_one(runtime_dir, run))
-    # The control socket opens before the rest of the proxy, and answers 404 until the start is over.
-    if code == 404:
-        raise UnreadableError("the proxy is still starting", "try again in a moment")
-    if code != 200:
-        raise ContentError(
-            str(answer.get("error", "the proxy refused the request")), str(answer.get("hint", ""))
-        )
+    answer = ask_one_proxy("/status", None, runtime_dir, run)
     if as_json:
         render.data(dict(answer))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.cli import metrics
+from egress.cli import proxy_choice
 from egress.cli.main import main
 
 Captured = pytest.CaptureFixture[str]
@@ -12,7 +12,7 @@ TEXT = "# TYPE egress_ready gauge\negress_ready 1\n"
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, code: int, answer: dict[str, object]) -> None:
-    monkeypatch.setattr(metrics, "ask_proxy", lambda *_: (code, answer))
+    monkeypatch.setattr(proxy_choice, "ask_proxy", lambda *_: (code, answer))
 
 
 def test_the_text_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.cli import status
+from egress.cli import proxy_choice
 from egress.cli.main import main
 
 Captured = pytest.CaptureFixture[str]
@@ -37,7 +37,7 @@ ANSWER: dict[str, object] = {
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, code: int, answer: dict[str, object]) -> None:
-    monkeypatch.setattr(status, "ask_proxy", lambda *_: (code, answer))
+    monkeypatch.setattr(proxy_choice, "ask_proxy", lambda *_: (code, answer))
 
 
 def test_it_is_told_in_a_few_lines(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
