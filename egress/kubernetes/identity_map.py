@@ -8,6 +8,8 @@ The chain of controller references is followed and labels are not: pod, sandbox 
 and claim have to name each other, because the reference is what the controller did and the claim is what a
 person wrote. Whatever does not fit together is a fault, and a fault denies.
 
+A pod with the label of a sandbox that belongs to no sandbox of agent-sandbox is a sandbox of its own.
+
 Feed it all pods of a namespace, not only those of sandboxes: any pod may have got the address of another.
 """
 
@@ -16,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network
 
-from egress.kubernetes.pod_identity import IdentityFault, IdentityState, PodIdentity
-from egress.kubernetes.pod_shapes import AGENTS_GROUP, EXTENSIONS_GROUP
+from egress.kubernetes.pod_identity import IdentityFault, IdentityState, PodIdentity, annotations_for_egress
+from egress.kubernetes.pod_shapes import EXTENSIONS_GROUP
 from egress.kubernetes.watch_events import (
     Address,
     EventType,
@@ -34,7 +36,7 @@ from egress.kubernetes.watched_collection import WatchedCollection
 
 type Verdict = PodIdentity | IdentityFault
 type SharedNetwork = IPv4Network | IPv6Network
-type KnownIdentity = tuple[tuple[str, ...], frozenset[Address]]
+type KnownIdentity = tuple[tuple[object, ...], frozenset[Address]]
 """The rights of a pod and the addresses at which it has them."""
 
 
@@ -49,6 +51,8 @@ class IdentityMap:
         self._on_node: dict[Address, set[str]] = {}
         self._pods_of_sandbox: dict[str, set[str]] = {}
         self._sandboxes_of_claim: dict[str, set[str]] = {}
+        self._sandboxes_named: dict[str, set[str]] = {}
+        self._pods_named: dict[str, set[str]] = {}
 
     # Questions --------------------------------------------------------------------------------
 
@@ -59,6 +63,11 @@ class IdentityMap:
 
     def find(self, address: str) -> Verdict:
         """Return the identity of a peer, or why it has none."""
+        found = self.pod_at(address)
+        return self._verdict(found) if isinstance(found, WatchedPod) else found
+
+    def pod_at(self, address: str) -> WatchedPod | IdentityFault:
+        """Return the one pod that can have sent from an address, whatever its rights; or why none can."""
         if not self.is_current:
             return IdentityFault.STALE
         try:
@@ -71,7 +80,12 @@ class IdentityMap:
         if self._is_shared(peer):
             return IdentityFault.NAT
         # Of two pods at one address either is judged to be ambiguous.
-        return self._verdict(pods[0]) if pods else IdentityFault.UNKNOWN
+        return (self._address_fault(pods[0]) or pods[0]) if pods else IdentityFault.UNKNOWN
+
+    def has_pod(self, uid: str) -> bool:
+        """Report whether a pod is there and has not ended."""
+        pod = self._pod(uid)
+        return pod is not None and not pod.is_over
 
     # Changes ----------------------------------------------------------------------------------
 
@@ -95,6 +109,13 @@ class IdentityMap:
         cut = [self._change(found, None) for found in collection.gone_in(listed)]
         collection.close_list(listed)
         cut += [self._put(collection, each) for each in listed.objects if collection.is_newer(each.metadata)]
+        return frozenset().union(*cut)
+
+    def clear(self, kind: WatchKind) -> frozenset[str]:
+        """Take note that the cluster does not know this kind of object: there is none."""
+        collection = self._collections[kind]
+        cut = [self._change(found, None) for found in list(collection.objects.values())]
+        collection.reset()
         return frozenset().union(*cut)
 
     def lose(self, kind: WatchKind) -> None:
@@ -127,19 +148,37 @@ class IdentityMap:
 
     def _verdict(self, pod: WatchedPod) -> Verdict:
         """Judge a live pod by its addresses, then by its owners."""
+        if fault := self._address_fault(pod):
+            return fault
+        if not pod.metadata.belongs_to_agent_sandbox:
+            return self._plain(pod)
+        owner = pod.metadata.controller
+        sandbox = self._sandbox(owner.uid) if owner else None
+        if sandbox is None or sandbox.metadata.namespace != pod.metadata.namespace:
+            return IdentityFault.PENDING
+        return self._claimed(pod, sandbox)
+
+    def _address_fault(self, pod: WatchedPod) -> IdentityFault | None:
+        """Return why the addresses of a live pod say nothing; None if they are its own."""
         if pod.spec.host_network:
             return IdentityFault.HOST_NETWORK
         if any(self._is_shared(address) for address in pod.addresses):
             return IdentityFault.NAT
         if any(len(self._at_address[address]) != 1 for address in pod.addresses):
             return IdentityFault.AMBIGUOUS
-        owner = pod.metadata.controller
-        if owner is None or (owner.group, owner.kind) != (AGENTS_GROUP, "Sandbox"):
+        return None
+
+    def _plain(self, pod: WatchedPod) -> Verdict:
+        """Judge a pod without a sandbox of agent-sandbox, by its label."""
+        meta = pod.metadata
+        if not meta.is_workload:
             return IdentityFault.UNOWNED
-        sandbox = self._sandbox(owner.uid)
-        if sandbox is None or sandbox.metadata.namespace != pod.metadata.namespace:
-            return IdentityFault.PENDING
-        return self._claimed(pod, sandbox)
+        # Rules, limits and the log know a sandbox by its name.
+        if meta.name in self._sandboxes_named:
+            return IdentityFault.AMBIGUOUS
+        state = IdentityState.PLAIN if meta.deletion_timestamp is None else IdentityState.ENDING
+        wishes = annotations_for_egress(meta.annotations)
+        return PodIdentity(meta.namespace, meta.name, meta.uid, meta.name, "", state, annotations=wishes)
 
     def _claimed(self, pod: WatchedPod, sandbox: WatchedSandbox) -> Verdict:
         """Judge a pod by the owner of its sandbox: a pool, or a claim that names this sandbox."""
@@ -204,7 +243,10 @@ class IdentityMap:
         if isinstance(found, WatchedSandbox):
             # A sandbox also counts for its namesakes at the same claim.
             sandboxes = {uid}.union(self._sandboxes_of_claim.get(owner.uid, ()) if owner else ())
-        pods: set[str] = set()
+        # A plain pod loses its name to a sandbox.
+        pods = (
+            set(self._pods_named.get(found.metadata.name, ())) if isinstance(found, WatchedSandbox) else set()
+        )
         return pods.union(*(self._pods_of_sandbox.get(each, ()) for each in sandboxes))
 
     def _link(self, found: WatchedObject) -> None:
@@ -212,6 +254,8 @@ class IdentityMap:
         self._collections[_kind_of(found)].objects[uid] = found
         for index, key in self._keys(found):
             index.setdefault(key, set()).add(uid)
+        if (names := self._names_of(found)) is not None:
+            names.setdefault(found.metadata.name, set()).add(uid)
         if owner and not isinstance(found, WatchedClaim):
             self._owners_of(found).setdefault(owner.uid, set()).add(uid)
 
@@ -220,11 +264,18 @@ class IdentityMap:
         del self._collections[_kind_of(found)].objects[uid]
         for index, key in self._keys(found):
             _discard(index, key, uid)
+        if (names := self._names_of(found)) is not None:
+            _discard(names, found.metadata.name, uid)
         if owner and not isinstance(found, WatchedClaim):
             _discard(self._owners_of(found), owner.uid, uid)
 
     def _owners_of(self, found: WatchedPod | WatchedSandbox) -> dict[str, set[str]]:
         return self._pods_of_sandbox if isinstance(found, WatchedPod) else self._sandboxes_of_claim
+
+    def _names_of(self, found: WatchedObject) -> dict[str, set[str]] | None:
+        if isinstance(found, WatchedPod):
+            return self._pods_named
+        return self._sandboxes_named if isinstance(found, WatchedSandbox) else None
 
     def _keys(self, found: WatchedObject) -> list[tuple[dict[Address, set[str]], Address]]:
         """Return the places of an object in the indexes of addresses."""
@@ -258,7 +309,7 @@ def _has_kept(before: KnownIdentity, after: KnownIdentity | None) -> bool:
 def _identity(
     pod: WatchedPod, sandbox: WatchedSandbox, state: IdentityState, claim: WatchedClaim | None = None
 ) -> PodIdentity:
-    held = (claim.metadata.name, claim.metadata.uid, claim.profile) if claim else ("", "", "")
+    held = (claim.metadata.name, claim.metadata.uid, claim.annotations) if claim else ("", "", ())
     return PodIdentity(
         pod.metadata.namespace,
         pod.metadata.name,

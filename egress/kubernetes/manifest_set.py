@@ -10,11 +10,8 @@ from egress.kubernetes.label_selector import requires
 from egress.kubernetes.manifest_node import ManifestNode
 from egress.kubernetes.manifest_objects import ManifestObject
 from egress.kubernetes.network_policies import PodPolicy, policies_of
-from egress.kubernetes.pod_shapes import PodShape, pod_of
+from egress.kubernetes.pod_shapes import SANDBOX_LABEL, Label, PodShape, pod_of
 
-type Label = tuple[str, str]
-
-SANDBOX_LABEL: Final[Label] = ("egress", "workload")
 PROXY_LABEL: Final[Label] = ("app", "egress-proxy")
 PROXY_PORTS: Final = (("TCP", 3128), ("TCP", 443), ("TCP", 80), ("UDP", 53), ("TCP", 53))
 """The ports at which the proxy serves sandboxes: itself, transparent TLS and HTTP, and names."""

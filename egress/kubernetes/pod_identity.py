@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+ANNOTATION_PREFIX: Final = "egress/"
+PROFILE_ANNOTATION: Final = "egress/profile"
+
+type Annotations = tuple[tuple[str, str], ...]
+"""The annotations that are for Egress, sorted by name."""
+
+
+def annotations_for_egress(found: Mapping[str, str]) -> Annotations:
+    """Return the annotations that are for Egress, sorted by name."""
+    return tuple(sorted((key, value) for key, value in found.items() if key.startswith(ANNOTATION_PREFIX)))
 
 
 class IdentityState(StrEnum):
@@ -12,8 +25,10 @@ class IdentityState(StrEnum):
     POOLED = "pooled"
     """Nobody has claimed it, so it may do nothing."""
     CLAIMED = "claimed"
+    PLAIN = "plain"
+    """A pod that is a sandbox by its label, and belongs to no sandbox of agent-sandbox."""
     ENDING = "ending"
-    """Pod, sandbox or claim is being deleted; the claim holds until one of them is gone."""
+    """Pod, sandbox or claim is being deleted; the rights hold until one of them is gone."""
 
 
 class IdentityFault(StrEnum):
@@ -24,13 +39,13 @@ class IdentityFault(StrEnum):
     UNKNOWN = "identity.unknown"
     """No live pod has this address."""
     AMBIGUOUS = "identity.ambiguous"
-    """Two live pods have this address, or two sandboxes one claim."""
+    """Two live pods have this address, or two sandboxes one claim or one name."""
     HOST_NETWORK = "identity.host-network"
     """The address is that of a pod in the network of its node."""
     NAT = "identity.nat"
     """The address is that of a node, or another one behind which any pod may be."""
     UNOWNED = "identity.unowned"
-    """The pod belongs to no sandbox of agent-sandbox."""
+    """The pod belongs to no sandbox of agent-sandbox, and is none by its label."""
     UNCLAIMED = "identity.unclaimed"
     """The sandbox belongs to neither a pool nor a claim."""
     PENDING = "identity.pending"
@@ -45,15 +60,22 @@ class PodIdentity:
     pod: str
     pod_uid: str
     sandbox: str
+    """The name of the sandbox; that of the pod where a plain pod is the sandbox."""
     sandbox_uid: str
+    """Empty for a plain pod."""
     state: IdentityState
     claim: str = ""
     """Empty as long as the sandbox is in its pool."""
     claim_uid: str = ""
-    profile: str = ""
-    """The profile that the claim asks for."""
+    annotations: Annotations = ()
+    """The wishes for this sandbox: those of the claim, or of a plain pod."""
 
     @property
-    def rights(self) -> tuple[str, str, str, str]:
+    def profile(self) -> str:
+        """The profile that is asked for; empty if none is."""
+        return dict(self.annotations).get(PROFILE_ANNOTATION, "")
+
+    @property
+    def rights(self) -> tuple[str, str, str, Annotations]:
         """The facts on which rights depend: a sandbox that is ending keeps those it had."""
-        return self.pod_uid, self.sandbox_uid, self.claim_uid, self.profile
+        return self.pod_uid, self.sandbox_uid, self.claim_uid, self.annotations

@@ -9,6 +9,9 @@ from typing import Final
 from egress.kubernetes.manifest_node import ManifestNode
 from egress.kubernetes.manifest_objects import ManifestObject
 
+type Label = tuple[str, str]
+
+SANDBOX_LABEL: Final[Label] = ("egress", "workload")
 AGENTS_GROUP: Final = "agents.x-k8s.io"
 EXTENSIONS_GROUP: Final = "extensions.agents.x-k8s.io"
 POD_FIELDS: Final[dict[tuple[str, str], tuple[str, ...]]] = {

@@ -12,13 +12,15 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from egress.errors import ContentError
+from egress.kubernetes.pod_identity import Annotations, annotations_for_egress
+from egress.kubernetes.pod_shapes import AGENTS_GROUP, SANDBOX_LABEL
 
 MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
 """An object in etcd has at most 1.5 MiB; its JSON is somewhat longer."""
 MAX_LISTED_OBJECTS: Final = 100_000
-PROFILE_ANNOTATION: Final = "egress/profile"
 
 type Address = IPv4Address | IPv6Address
 
@@ -62,6 +64,25 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str
     deletion_timestamp: str | None = None
     owner_references: tuple[OwnerReference, ...] = ()
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        # Others are often many kilobytes, and thousands of pods are kept.
+        key = SANDBOX_LABEL[0]
+        force_setattr(self, "labels", {key: self.labels[key]} if key in self.labels else {})
+        force_setattr(self, "annotations", dict(annotations_for_egress(self.annotations)))
+
+    @property
+    def is_workload(self) -> bool:
+        """Whether the label says that the object is a sandbox."""
+        key, value = SANDBOX_LABEL
+        return self.labels.get(key) == value
+
+    @property
+    def belongs_to_agent_sandbox(self) -> bool:
+        """Whether any owner is a sandbox, or says that it is."""
+        return any((each.group, each.kind) == (AGENTS_GROUP, "Sandbox") for each in self.owner_references)
 
     @property
     def version(self) -> int:
@@ -118,6 +139,9 @@ class WatchedSandbox(msgspec.Struct, frozen=True):
 class _PodMetadata(msgspec.Struct, frozen=True):
     annotations: dict[str, str] = {}
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "annotations", dict(annotations_for_egress(self.annotations)))
+
 
 class _ClaimSpec(msgspec.Struct, frozen=True, rename="camel"):
     additional_pod_metadata: _PodMetadata = _PodMetadata()
@@ -137,9 +161,9 @@ class WatchedClaim(msgspec.Struct, frozen=True):
     status: _ClaimStatus = _ClaimStatus()
 
     @property
-    def profile(self) -> str:
-        """The profile that the claim asks for; empty if it asks for none."""
-        return self.spec.additional_pod_metadata.annotations.get(PROFILE_ANNOTATION, "")
+    def annotations(self) -> Annotations:
+        """The wishes of the claim, as it was written. The pod's own annotations follow some time later."""
+        return annotations_for_egress(self.spec.additional_pod_metadata.annotations)
 
     @property
     def sandbox_name(self) -> str:

@@ -65,6 +65,11 @@ class WatchedCollection:
             if uid not in known and found.metadata.version <= listed.version
         ]
 
+    def reset(self) -> None:
+        """Take note that there is nothing: whatever comes later is news."""
+        self._deleted.clear()
+        self._listed_version, self.is_current = -1, True
+
     def is_overtaken(self, listed: WatchedList) -> bool:
         """Report whether a list is older than one that was taken before."""
         return listed.version < self._listed_version

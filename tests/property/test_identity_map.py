@@ -25,7 +25,17 @@ from egress.kubernetes.watch_events import (
     WatchKind,
 )
 from tests.tiers import examples
-from tests.unit.kubernetes.watch_samples import POOL, Json, claim, event, listed, owner, pod, sandbox
+from tests.unit.kubernetes.watch_samples import (
+    POOL,
+    Json,
+    claim,
+    event,
+    listed,
+    owner,
+    plain_pod,
+    pod,
+    sandbox,
+)
 
 PODS, SANDBOXES, CLAIMS = WatchKind.PODS, WatchKind.SANDBOXES, WatchKind.CLAIMS
 ADDRESSES: Final = ("10.0.0.1", "10.0.0.2", "fd00::1")
@@ -75,6 +85,10 @@ class Cluster:
             name = self.name("s")
             self.put(SANDBOXES, sandbox(name, 0, POOL))
             self.put(PODS, pod(self.name("p"), 0, address, sandbox=name))
+        elif what == "plain":
+            # Sometimes under the name of a sandbox.
+            taken = self.pick(SANDBOXES, one) if two % 2 else None
+            self.put(PODS, plain_pod(taken["metadata"]["name"] if taken else self.name("j"), 0, address))
         elif what == "claim":
             self.put(CLAIMS, claim(self.name("c"), 0, profile="reviewer"))
         elif what == "delete":
@@ -124,7 +138,8 @@ class Cluster:
         for each in self.objects[PODS].values():
             uid = each["metadata"]["uid"]
             self.addressed |= {(uid, address["ip"]) for address in each["status"]["podIPs"]}
-            held = self.objects[SANDBOXES].get(each["metadata"]["ownerReferences"][0]["uid"])
+            owners = each["metadata"]["ownerReferences"]
+            held = self.objects[SANDBOXES].get(owners[0]["uid"]) if owners else None
             if held:
                 self.pairs.add((uid, held["metadata"]["ownerReferences"][0]["uid"]))
 
@@ -179,11 +194,16 @@ def expected(told: dict[WatchKind, Told], address: str) -> Verdict | None:
         return IdentityFault.STALE
     pods: list[WatchedPod] = [each for each in told[PODS].objects if not each.is_over]
     here = [each for each in pods if address in map(str, each.addresses)]
-    if len(here) != 1 or not here[0].metadata.controller:
+    if len(here) != 1:
         return None
     (only,) = here
+    if not only.metadata.controller:
+        taken = only.metadata.name in [each.metadata.name for each in told[SANDBOXES].objects]
+        meta = only.metadata
+        plain = PodIdentity(meta.namespace, meta.name, meta.uid, meta.name, "", IdentityState.PLAIN)
+        return None if taken else plain
     sandboxes: list[WatchedSandbox] = told[SANDBOXES].objects
-    mine = [each for each in sandboxes if each.metadata.uid == here[0].metadata.controller.uid]
+    mine = [each for each in sandboxes if each.metadata.uid == only.metadata.controller.uid]
     if not mine or not mine[0].metadata.controller:
         return None
     holder = mine[0].metadata.controller
@@ -199,12 +219,13 @@ def expected(told: dict[WatchKind, Told], address: str) -> Verdict | None:
     if [each.metadata.name for each in owned].count(claims[0].sandbox_name) != 1:
         return None
     state = IdentityState.ENDING if claims[0].metadata.deletion_timestamp else IdentityState.CLAIMED
-    held = (claims[0].metadata.name, claims[0].metadata.uid, claims[0].profile)
-    return PodIdentity(*names, *box, state, *held)
+    held = (claims[0].metadata.name, claims[0].metadata.uid)
+    return PodIdentity(*names, *box, state, *held, annotations=claims[0].annotations)
 
 
 HAPPENINGS: Final = (
     *("sandbox", "claim", "adopt", "adopt", "profile", "fail", "address", "wake", "delete", "remake", "end"),
+    "plain",
 )
 STEPS = st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 3), st.integers(0, 5))
 NEWS = st.tuples(
@@ -234,7 +255,7 @@ class Trial:
         self.cluster, self.identities = Cluster(), IdentityMap()
         self.told = {kind: Told() for kind in WatchKind}
         self.cursor = dict.fromkeys(WatchKind, 0)
-        self.connections: dict[tuple[str, str], tuple[str, ...]] = {}
+        self.connections: dict[tuple[str, str], tuple[object, ...]] = {}
         self.snapshots: dict[WatchKind, tuple[int, list[Json]]] = {}
         for kind in WatchKind:
             self.list(kind, 0, [])
@@ -298,7 +319,7 @@ class Trial:
                 assert found == wanted
                 # Late is allowed. Never true is not.
                 assert (found.pod_uid, address) in self.cluster.addressed
-                if found.state is not IdentityState.POOLED:
+                if found.state not in {IdentityState.POOLED, IdentityState.PLAIN}:
                     assert (found.pod_uid, found.claim_uid) in self.cluster.pairs
             else:
                 assert not isinstance(wanted, PodIdentity)
@@ -342,4 +363,8 @@ def test_the_trial_reaches_every_state() -> None:
         trial.check()
         found = trial.identities.find(ADDRESSES[0])
         seen.add(found.state if isinstance(found, PodIdentity) else found)
+    trial.play("plain", 0, 2)
+    trial.play("all", 0, 0)
+    found = trial.identities.find(ADDRESSES[2])
+    seen.add(found.state if isinstance(found, PodIdentity) else found)
     assert seen == {*IdentityState, IdentityFault.PENDING}

@@ -13,8 +13,9 @@ import click
 
 from egress.cli import folder_options
 from egress.errors import ContentError, UnreadableError, UsageError, reason_of
-from egress.kubernetes.manifest_set import PROXY_LABEL, SANDBOX_LABEL, Label, PodLabels
+from egress.kubernetes.manifest_set import PROXY_LABEL, PodLabels
 from egress.kubernetes.manifest_text import ManifestText, read_manifests
+from egress.kubernetes.pod_shapes import SANDBOX_LABEL, Label
 from egress.policy.rule_file_reader import MAX_FILE_BYTES, NotTextError, printable_path, read_text
 
 type Command = Callable[..., int]

@@ -10,12 +10,23 @@ import pytest
 from egress.kubernetes import watched_collection
 from egress.kubernetes.identity_map import IdentityMap
 from egress.kubernetes.pod_identity import IdentityFault, IdentityState, PodIdentity
-from egress.kubernetes.watch_events import EventType, WatchEvent, WatchKind
-from tests.unit.kubernetes.watch_samples import NODE, Json, claim, event, listed, owner, pod, sandbox
+from egress.kubernetes.watch_events import EventType, WatchedPod, WatchEvent, WatchKind
+from tests.unit.kubernetes.watch_samples import (
+    NODE,
+    Json,
+    claim,
+    event,
+    listed,
+    owner,
+    plain_pod,
+    pod,
+    sandbox,
+)
 
 PODS, SANDBOXES, CLAIMS = WatchKind.PODS, WatchKind.SANDBOXES, WatchKind.CLAIMS
 ADDRESS, OTHER = "10.0.0.1", "10.0.0.2"
 CLAIM = owner("SandboxClaim", "c")
+REVIEWER = (("egress/profile", "reviewer"),)
 
 
 def listed_map(**fields: Any) -> IdentityMap:  # noqa: ANN401 - arguments of the map
@@ -73,7 +84,7 @@ def test_a_pooled_sandbox_is_claimed_when_both_ends_say_so(pooled: IdentityMap) 
     assert state(pooled) == IdentityFault.PENDING
     assert put(pooled, CLAIMS, claim("c", 2, "s", "reviewer")) == set()
     assert pooled.find(ADDRESS) == PodIdentity(
-        "agents", "p", "p-uid", "s", "s-uid", IdentityState.CLAIMED, "c", "c-uid", "reviewer"
+        "agents", "p", "p-uid", "s", "s-uid", IdentityState.CLAIMED, "c", "c-uid", REVIEWER
     )
     assert pooled.find(f"::ffff:{ADDRESS}") == pooled.find(ADDRESS)
 
@@ -158,6 +169,72 @@ def test_a_pod_or_sandbox_of_somebody_else_has_no_identity() -> None:
     assert state(identities) == IdentityFault.UNCLAIMED
     put(identities, SANDBOXES, sandbox("s", 2, owner("SandboxTemplate", "x")))
     assert state(identities) == IdentityFault.UNCLAIMED
+
+
+def test_a_pod_with_the_label_and_without_a_sandbox_is_a_sandbox_of_its_own() -> None:
+    identities = listed_map()
+    assert put(identities, PODS, plain_pod("job", 1, ADDRESS, profile="reviewer")) == set()
+    assert identities.find(ADDRESS) == PodIdentity(
+        "agents", "job", "job-uid", "job", "", IdentityState.PLAIN, annotations=REVIEWER
+    )
+    assert put(identities, PODS, plain_pod("job", 2, ADDRESS, profile="admin")) == {"job-uid"}
+    ending = plain_pod("job", 3, ADDRESS, profile="admin")
+    ending["metadata"]["deletionTimestamp"] = "2026-11-20T00:00:00Z"
+    assert put(identities, PODS, ending) == set()
+    assert state(identities) == IdentityState.ENDING
+    # Without the label it has no rights, whatever else it says.
+    bare = plain_pod("job", 4, ADDRESS, profile="admin")
+    bare["metadata"]["labels"] = {"egress": "worklaod"}
+    assert put(identities, PODS, bare) == {"job-uid"}
+    assert state(identities) == IdentityFault.UNOWNED
+
+
+def test_the_label_gives_nothing_to_a_pod_that_says_it_belongs_to_a_sandbox() -> None:
+    identities = listed_map()
+    for owners in ([owner("Sandbox", "s")], [owner("Sandbox", "s") | {"controller": False}]):
+        value = plain_pod("p", 1, ADDRESS)
+        value["metadata"]["ownerReferences"] = owners
+        put(identities, PODS, value)
+        assert state(identities) == IdentityFault.PENDING
+
+
+def test_a_plain_pod_loses_its_name_to_a_sandbox() -> None:
+    identities = listed_map()
+    put(identities, PODS, plain_pod("s", 1, ADDRESS))
+    assert put(identities, SANDBOXES, sandbox("s", 1)) == {"s-uid"}
+    assert state(identities) == IdentityFault.AMBIGUOUS
+    assert delete(identities, SANDBOXES, sandbox("s", 2)) == set()
+    assert state(identities) == IdentityState.PLAIN
+
+
+def test_a_pod_is_found_at_its_address_before_it_has_any_rights() -> None:
+    identities = listed_map()
+    put(identities, PODS, pod("p", 1, ADDRESS))
+    assert state(identities) == IdentityFault.PENDING
+    found = identities.pod_at(ADDRESS)
+    assert isinstance(found, WatchedPod)
+    assert found.metadata.uid == "p-uid"
+    assert identities.has_pod("p-uid")
+    put(identities, PODS, pod("p", 2, ADDRESS, phase="Failed"))
+    assert identities.pod_at(ADDRESS) is IdentityFault.UNKNOWN
+    assert not identities.has_pod("p-uid")
+    put(identities, PODS, pod("q", 3, ADDRESS))
+    put(identities, PODS, pod("r", 4, ADDRESS))
+    assert identities.pod_at(ADDRESS) is IdentityFault.AMBIGUOUS
+
+
+@pytest.mark.parametrize("kind", [SANDBOXES, CLAIMS])
+def test_a_kind_that_the_cluster_does_not_know_any_more_cuts_and_denies(
+    claimed: IdentityMap, kind: WatchKind
+) -> None:
+    put(claimed, PODS, plain_pod("job", 5, OTHER))
+    claimed.lose(kind)
+    assert claimed.clear(kind) == {"p-uid"}
+    assert (state(claimed), state(claimed, OTHER)) == (IdentityFault.PENDING, IdentityState.PLAIN)
+    # Installed anew, with whatever versions.
+    claimed.replace(listed(SANDBOXES, 9, sandbox("s", 2, CLAIM)))
+    claimed.replace(listed(CLAIMS, 9, claim("c", 2, "s")))
+    assert state(claimed) == IdentityState.CLAIMED
 
 
 def test_the_chain_goes_by_uid_and_stays_in_a_namespace(claimed: IdentityMap) -> None:

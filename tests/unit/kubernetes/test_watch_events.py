@@ -19,7 +19,7 @@ from egress.kubernetes.watch_events import (
     read_list,
     version_number,
 )
-from tests.unit.kubernetes.watch_samples import Json, claim, event, listed, owner, pod, sandbox
+from tests.unit.kubernetes.watch_samples import Json, claim, event, listed, owner, plain_pod, pod, sandbox
 
 
 def test_a_pod_has_the_addresses_of_both_families_and_those_of_its_node() -> None:
@@ -39,13 +39,31 @@ def test_a_finished_pod_is_over() -> None:
         assert found.is_over
 
 
-def test_a_claim_says_its_sandbox_and_its_profile() -> None:
-    found = event(WatchKind.CLAIMS, claim("c", 1, "s", "reviewer")).object
+def test_a_claim_says_its_sandbox_and_its_wishes() -> None:
+    value = claim("c", 1, "s", "reviewer")
+    wishes = value["spec"]["additionalPodMetadata"]["annotations"]
+    wishes |= {"egress/param.REPO": "acme/app", "example.com/large": "x" * 1000}
+    found = event(WatchKind.CLAIMS, value).object
     assert isinstance(found, WatchedClaim)
-    assert (found.sandbox_name, found.profile) == ("s", "reviewer")
+    assert found.sandbox_name == "s"
+    assert found.annotations == (("egress/param.REPO", "acme/app"), ("egress/profile", "reviewer"))
+    # Whatever is not for Egress is not even kept.
+    assert "example.com/large" not in found.spec.additional_pod_metadata.annotations
     bare = event(WatchKind.CLAIMS, {"metadata": claim("c", 1)["metadata"]}).object
     assert isinstance(bare, WatchedClaim)
-    assert (bare.sandbox_name, bare.profile) == ("", "")
+    assert (bare.sandbox_name, bare.annotations) == ("", ())
+
+
+def test_of_labels_and_annotations_only_those_for_egress_are_kept() -> None:
+    value = plain_pod("p", 1, profile="reviewer")
+    value["metadata"]["labels"]["app"] = value["metadata"]["annotations"]["example.com/x"] = "y"
+    found = event(WatchKind.PODS, value).object
+    assert found is not None
+    assert found.metadata.labels == {"egress": "workload"}
+    assert found.metadata.annotations == {"egress/profile": "reviewer"}
+    assert found.metadata.is_workload
+    value["metadata"]["labels"]["egress"] = "other"
+    assert not event(WatchKind.PODS, value).object.metadata.is_workload  # type: ignore[union-attr]
 
 
 def test_two_controllers_are_none() -> None:

@@ -64,6 +64,14 @@ def pod(name: str, version: int, *addresses: str, sandbox: str = "s", phase: str
     }
 
 
+def plain_pod(name: str, version: int, *addresses: str, **annotations: str) -> Json:
+    """A sandbox by its label alone."""
+    found = pod(name, version, *addresses)
+    found["metadata"] |= {"ownerReferences": [], "labels": {"egress": "workload"}}
+    found["metadata"]["annotations"] = {f"egress/{key}": value for key, value in annotations.items()}
+    return found
+
+
 def sandbox(name: str, version: int, holder: Json = POOL) -> Json:
     return {"metadata": metadata(name, version, holder), "spec": {}}
 
