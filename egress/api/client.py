@@ -134,10 +134,16 @@ class ApiClient:
         parts: Mapping[str, str] = _NO_PARTS,
         query: Query = _NO_PARTS,
         body: msgspec.Struct | None = None,
+        *,
+        keep: bool = False,
     ) -> Iterator[EventStream[T]]:
-        """Make a call whose answer is a stream of server-sent events. It ends with the connection."""
+        """Make a call whose answer is a stream of server-sent events. It ends with the connection.
+
+        With `keep`, a stream that is read to its end leaves its connection to the next call: it must not be
+        ended by another thread then.
+        """
         data = _encoded(body)
-        with self._request(name, parts, query, data, keep=False, accept="text/event-stream") as opened:
+        with self._request(name, parts, query, data, keep=keep, accept="text/event-stream") as opened:
             yield EventStream(event, *opened)
 
     def open_stream(self, name: str, parts: Mapping[str, str], query: Query = _NO_PARTS) -> WebSocketClient:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,6 +15,8 @@ from egress import errors as ours
 from egress.api.process_schema import ProcessView
 from egress.api.schema import (
     API_VERSION,
+    MAX_PIECE_BYTES,
+    CommandSettings,
     FleetView,
     LimitSettings,
     MountSettings,
@@ -238,6 +241,24 @@ def start_message(command: Command, *, has_input: bool, is_detached: bool) -> St
         terminal=terminal_size(command.terminal),
         stdin=has_input,
         detached=is_detached,
+    )
+
+
+def exec_settings(command: Command) -> CommandSettings | None:
+    """Return the body of a request that runs this command; None for one that needs a stream of input."""
+    given = b"" if command.input is None else command.input
+    if command.terminal is not None or not isinstance(given, bytes) or len(given) > MAX_PIECE_BYTES:
+        return None
+    # Base64, because output need not be text. The server keeps none: it comes in the events.
+    return CommandSettings(
+        argv=command.argv,
+        cwd=command.cwd,
+        env=dict(command.env),
+        timeout=command.timeout,
+        grace=command.grace,
+        input=base64.b64encode(given).decode(),
+        encoding="base64",
+        max_output=0,
     )
 
 

@@ -22,6 +22,7 @@ from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot, SnapshotKind
 from egress.fleet.remote_audit_log import RemoteAuditLog
+from egress.fleet.remote_output import CommandEventData, RemoteOutput
 from egress.fleet.remote_policies import RemotePolicies
 from egress.fleet.remote_process import RemoteProcess, gone_error
 from egress.fleet.remote_progress import told_call
@@ -160,6 +161,24 @@ class RemoteRuntime:
         return self._begin(name, command, output, is_exec=False)
 
     def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
+        settings = api_values.exec_settings(command)
+        if settings is not None:
+            # Over a connection that is kept: a WebSocket would cost a handshake and a thread each time.
+            received = RemoteOutput(output, command.most_output)
+            with self._translated():
+                followed = self._client.follow(
+                    CommandEventData, "exec", {"name": name}, body=settings, keep=True
+                )
+                with followed as events:
+                    end = received.take(events)
+            return ExecResult(
+                exit_code=end.exit_code,
+                stdout_bytes=received.stdout,
+                stderr_bytes=received.stderr,
+                duration=end.duration,
+                timed_out=end.timed_out,
+                truncated=received.truncated,
+            )
         process = self._begin(name, command, output, is_exec=True)
         try:
             return process.wait()

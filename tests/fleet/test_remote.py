@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from egress.api.endpoint import UnixEndpoint
+from egress.api.schema import MAX_PIECE_BYTES
 from egress.api_server.server import ApiServer
 from egress.fleet import Fleet, RemoteRuntime, SandboxLifetime
 from egress.fleet.errors import FleetUnavailableError, SandboxDiffersError
@@ -56,7 +58,7 @@ def bench() -> Iterator[RuntimeBench]:
 
 @pytest.fixture
 def estate() -> Iterator[MemoryFleet]:
-    estate = MemoryFleet(PortMemoryRuntime({"shout": shout}))
+    estate = MemoryFleet(PortMemoryRuntime({"shout": shout, "talk": talk_forever}))
     yield estate
     estate.fleet.close()
 
@@ -65,6 +67,11 @@ def estate() -> Iterator[MemoryFleet]:
 def remote(estate: MemoryFleet) -> Iterator[RemoteRuntime]:
     with served(estate.fleet) as remote:
         yield remote
+
+
+def talk_forever(call: ProgramCall) -> None:
+    call.write(b"hello")
+    call.run_on()
 
 
 def shout(call: ProgramCall) -> None:
@@ -144,6 +151,53 @@ def test_large_output_comes_whole_on_both_streams(remote: RemoteRuntime) -> None
     result = remote.exec("one", Command(argv=("shout",)), Output(stderr=lambda data: told.append(len(data))))
     assert (len(result.stdout_bytes), len(result.stderr_bytes), sum(told)) == (500_000, 500_000, 500_000)
     assert not result.truncated
+
+
+def test_commands_one_after_the_other_share_a_connection(estate: MemoryFleet) -> None:
+    connections: list[socket.socket] = []
+
+    class CountedEndpoint(UnixEndpoint):
+        def connect(self) -> socket.socket:
+            connections.append(super().connect())
+            return connections[-1]
+
+    with short_folder() as folder:
+        service = ApiServer(estate.fleet, folder)
+        try:
+            with RemoteRuntime(CountedEndpoint(service.path)) as remote:
+                remote.create(spec())
+                remote.start("one")
+                for text in (b"", b"one", b"two"):
+                    assert remote.exec("one", Command(argv=("cat",), input=text)).stdout_bytes == text
+                with pytest.raises(SandboxNotFoundError):
+                    remote.exec("two", Command(argv=("cat",)))
+                assert len(connections) == 1
+        finally:
+            service.close()
+
+
+def test_a_command_ends_with_a_caller_that_fails_while_it_takes_output(
+    estate: MemoryFleet, remote: RemoteRuntime
+) -> None:
+    remote.create(spec())
+    remote.start("one")
+
+    def fail(_: bytes) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        remote.exec("one", Command(argv=("talk",)), Output(stdout=fail))
+    (process,) = estate.fleet._members["one"].running
+    assert process.wait(30).exit_code == 143
+    assert remote.exec("one", Command(argv=("cat",), input=b"next")).stdout_bytes == b"next"
+
+
+def test_input_of_any_length_comes_whole(remote: RemoteRuntime) -> None:
+    remote.create(spec())
+    remote.start("one")
+    for length in (MAX_PIECE_BYTES, MAX_PIECE_BYTES + 1, 20 * MAX_PIECE_BYTES):
+        given = b"\xff" * length
+        assert remote.exec("one", Command(argv=("cat",), input=given)).stdout_bytes == given
 
 
 def test_input_is_taken_piece_by_piece(remote: RemoteRuntime) -> None:
