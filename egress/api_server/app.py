@@ -8,7 +8,7 @@ from http import HTTPStatus
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -18,14 +18,15 @@ from egress.api.openapi import openapi_document
 from egress.api.operation import Operation
 from egress.api.operations import OPERATIONS
 from egress.api.schema import Problem
+from egress.api_server.agent_sandbox import agent_sandbox_routes
 from egress.api_server.archives import get_archive, put_archive
 from egress.api_server.bridge import bridge_routes
 from egress.api_server.call import (
     ApiCall,
     ApiContext,
     BlockingHandler,
-    SenderLeftError,
     StreamHandler,
+    answer_with,
     json_response,
     problem_from,
     problem_response,
@@ -106,6 +107,7 @@ def make_app(context: ApiContext) -> Starlette:
             routes.append(Route(operation.path, endpoint, methods=[operation.method], name=operation.name))
     if not context.is_owner_only:
         routes += bridge_routes(context)
+        routes += agent_sandbox_routes(context)
     # Paths are compared as they are: a redirect would repeat a request that has a body.
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
     app.router.redirect_slashes = False
@@ -114,21 +116,19 @@ def make_app(context: ApiContext) -> Starlette:
 
 def _endpoint(context: ApiContext, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
-        try:
-            call = await read_call(context, operation, request)
-            if operation.name in STREAM_CALLS:
-                return await STREAM_CALLS[operation.name](call, request)
-            handler = BLOCKING_CALLS[operation.name]
-            if operation.can_follow and EVENT_STREAM in request.headers.get("accept", ""):
-                return progress_response(lambda: _value(context, handler, call))
-            return _response(operation, await context.in_thread(handler, call))
-        except (ClientDisconnect, SenderLeftError):
-            # Nobody reads the answer.
-            return Response(status_code=HTTPStatus.BAD_REQUEST)
-        except Exception as error:  # noqa: BLE001 - a mistake in one call must not end the connection
-            return problem_response(problem_from(error))
+        return await answer_with(_answer(context, operation, request), problem_response)
 
     return answer
+
+
+async def _answer(context: ApiContext, operation: Operation, request: Request) -> Response:
+    call = await read_call(context, operation, request)
+    if operation.name in STREAM_CALLS:
+        return await STREAM_CALLS[operation.name](call, request)
+    handler = BLOCKING_CALLS[operation.name]
+    if operation.can_follow and EVENT_STREAM in request.headers.get("accept", ""):
+        return progress_response(lambda: _value(context, handler, call))
+    return _response(operation, await context.in_thread(handler, call))
 
 
 async def _value(context: ApiContext, handler: BlockingHandler, call: ApiCall) -> msgspec.Struct | None:

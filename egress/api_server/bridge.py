@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import Annotated, BinaryIO, Final
 
 from msgspec import Meta, Struct
-from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -32,7 +32,7 @@ from egress.api_server.call import (
     STATUS_BY_CODE,
     ApiCall,
     ApiContext,
-    SenderLeftError,
+    answer_with,
     json_response,
     problem_from,
     read_body,
@@ -227,13 +227,10 @@ def _call(context: ApiContext, request: HTTPConnection) -> ApiCall:
 
 def _endpoint(context: ApiContext, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
-        try:
+        async def work() -> Response:
             return await handler(_call(context, request), request)
-        except (ClientDisconnect, SenderLeftError):
-            # Nobody reads the answer.
-            return Response(status_code=HTTPStatus.BAD_REQUEST)
-        except Exception as error:  # noqa: BLE001 - a mistake in one call must not end the connection
-            return _error_response(problem_from(error))
+
+        return await answer_with(work(), _error_response)
 
     return answer
 
@@ -244,7 +241,7 @@ def _terminal_endpoint(context: ApiContext) -> Callable[[WebSocket], Awaitable[N
             await _serve_terminal(_call(context, websocket), websocket)
         except WebSocketDisconnect:
             return
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - a mistake in one call must not end the connection
             response = _error_response(problem_from(error))
             if websocket.application_state is WebSocketState.CONNECTING:
                 await websocket.send_denial_response(response)

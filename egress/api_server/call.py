@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 from anyio import CapacityLimiter, to_thread
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 
 from egress.api.operation import Operation
@@ -181,6 +181,7 @@ def _shown(text: str) -> str:
 
 STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "request.invalid": HTTPStatus.BAD_REQUEST,
+    "request.too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "spec.invalid": HTTPStatus.UNPROCESSABLE_ENTITY,
     "spec.type": HTTPStatus.UNPROCESSABLE_ENTITY,
     "usage": HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -249,6 +250,17 @@ def json_response(value: msgspec.Struct, status: int = HTTPStatus.OK) -> Respons
 def json_text(name: str) -> str:
     """Return a name of a file as JSON can hold it: bytes that are not UTF-8 are replaced."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+async def answer_with(work: Awaitable[Response], refuse: Callable[[Problem], Response]) -> Response:
+    """Return the answer of a call; `refuse` makes the one of a problem."""
+    try:
+        return await work
+    except (ClientDisconnect, SenderLeftError):
+        # Nobody reads the answer.
+        return Response(status_code=HTTPStatus.BAD_REQUEST)
+    except Exception as error:  # noqa: BLE001 - a mistake in one call must not end the connection
+        return refuse(problem_from(error))
 
 
 def problem_response(problem: Problem) -> Response:

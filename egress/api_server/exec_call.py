@@ -31,7 +31,7 @@ from egress.runtime.spec import MIB, Command, ExecResult
 from egress.sandbox import options
 
 _DEFAULT_OUTPUT_BYTES: Final = 4 * MIB
-_MAX_OUTPUT_BYTES: Final = 32 * MIB
+MAX_OUTPUT_BYTES: Final = 32 * MIB
 STALL_SECONDS: Final = 30.0
 """Seconds in which a client has to take a piece of output, where others wait for the end of its command."""
 
@@ -67,7 +67,7 @@ async def serve_command(
         events = CommandEvents(call, _ApiEvents(encoding, view), stall)
         await events.start(begin)
         return CommandEventsResponse(events)
-    result = await _run(call, request, await begin(NO_OUTPUT))
+    result = await run_to_end(call, request, await begin(NO_OUTPUT))
     if encoding == "base64":
         stdout, stderr = (
             base64.b64encode(each).decode() for each in (result.stdout_bytes, result.stderr_bytes)
@@ -79,7 +79,7 @@ async def serve_command(
 
 def output_limit(asked: int | None) -> int:
     """Return the bytes to keep of each output."""
-    return min(_DEFAULT_OUTPUT_BYTES if asked is None else asked, _MAX_OUTPUT_BYTES)
+    return min(_DEFAULT_OUTPUT_BYTES if asked is None else asked, MAX_OUTPUT_BYTES)
 
 
 def _command(settings: CommandSettings) -> Command:
@@ -110,7 +110,7 @@ def _input(settings: CommandSettings) -> bytes:
         raise UnfitRequestError("`input` is not base64", "encode it, or say encoding: utf-8") from None
 
 
-async def _run(call: ApiCall, request: Request, process: BegunCommand) -> ExecResult:
+async def run_to_end(call: ApiCall, request: Request, process: BegunCommand) -> ExecResult:
     """Run a command to its end, or until the client leaves."""
     waiting = asyncio.ensure_future(call.context.waiting(process.wait))
     leaving = asyncio.ensure_future(client_left(request))

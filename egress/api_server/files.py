@@ -71,9 +71,15 @@ async def get_file(call: ApiCall, request: Request) -> Response:
 async def put_file(call: ApiCall, request: Request) -> Response:
     """Write the file that arrives. A request that breaks off leaves nothing."""
     query: FileWriteQuery = call.query
-    writer = await call.context.in_thread(lambda: FileWriter(call.place, query.path, mode=query.mode or ""))
+    await write_file(call, query.path, request.stream(), query.mode or "")
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+async def write_file(call: ApiCall, path: str, pieces: AsyncIterator[bytes], mode: str = "") -> None:
+    """Write pieces to a file, which appears as a whole or not at all."""
+    writer = await call.context.in_thread(lambda: FileWriter(call.place, path, mode=mode))
     try:
-        async for piece in request.stream():
+        async for piece in pieces:
             # The last piece of a body is empty.
             if piece:
                 await call.context.waiting(writer.write, piece)
@@ -81,7 +87,6 @@ async def put_file(call: ApiCall, request: Request) -> Response:
     except BaseException:
         await asyncio.shield(asyncio.ensure_future(call.context.in_thread(writer.abort)))
         raise
-    return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 async def file_pieces(call: ApiCall, reader: FileReader) -> AsyncIterator[bytes]:

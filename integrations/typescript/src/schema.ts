@@ -835,6 +835,7 @@ export type ProblemType =
   | "proxy.failed"
   | "range.unsatisfiable"
   | "request.invalid"
+  | "request.too_large"
   | "rules.refused"
   | "rules.unchecked"
   | "sandbox.died"
