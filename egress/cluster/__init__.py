@@ -1,1 +1,1 @@
-"""The client of a cluster's API server: it reads, and never writes."""
+"""The client of a cluster's API server: reads, watches, writes, commands and ports of pods."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from egress.cluster.api_server import ClusterApi
+from egress.cluster.request_head import request_head
 from egress.errors import ContentError
 from egress.http1 import Data, End, ResponseHead, ResponseReader
 
@@ -37,10 +38,10 @@ async def get(api: ClusterApi, path: str, timeouts: ApiTimeouts) -> AsyncIterato
     """
     async with asyncio.timeout(timeouts.connect):
         reader, writer = await asyncio.open_connection(
-            api.host, api.port, ssl=api.context(), server_hostname=api.host, limit=READ_BYTES
+            api.host, api.port, ssl=api.context(), server_hostname=api.tls_name, limit=READ_BYTES
         )
     try:
-        writer.write(_head(api, path))
+        writer.write(request_head(api, "GET", path))
         async with asyncio.timeout(timeouts.silence):
             await writer.drain()
         response = ResponseReader()
@@ -50,18 +51,6 @@ async def get(api: ClusterApi, path: str, timeouts: ApiTimeouts) -> AsyncIterato
     finally:
         # Nothing is left to send, and a server that does not close would keep this task.
         writer.transport.abort()
-
-
-def _head(api: ClusterApi, path: str) -> bytes:
-    host = f"[{api.host}]" if ":" in api.host else api.host
-    return (
-        (
-            f"GET {path} HTTP/1.1\r\nHost: {host}:{api.port}\r\nAccept: application/json\r\n"
-            "User-Agent: egress\r\nConnection: close\r\nAuthorization: Bearer "
-        ).encode("ascii")
-        + api.token()
-        + b"\r\n\r\n"
-    )
 
 
 async def _body(

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from egress.cluster.api_request import ApiTimeouts, get
 from egress.cluster.api_server import ClusterApi
@@ -139,5 +139,4 @@ class CollectionWatch:
             self.cut(pods)
 
     def _path(self, query: dict[str, str]) -> str:
-        namespace = quote(self.api.namespace, safe="")
-        return f"{API_PATHS[self.kind]}/namespaces/{namespace}/{self.kind}?{urlencode(query)}"
+        return f"{self.api.namespaced(self.kind, base=API_PATHS[self.kind])}?{urlencode(query)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -33,12 +34,16 @@ class FakeApiServer:
     )
     log: list[tuple[int, WatchKind, Json]] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    """Of the requests that had one."""
     status: int = 200
     oldest: int = 0
     """Versions below it are too old to watch from."""
     raw: bytes | None = None
     """Sent instead of the next answer."""
     is_silent: bool = False
+    demands_certificate: bool = False
     page_size: int = 500
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     watchers: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -68,6 +73,9 @@ class FakeApiServer:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("ascii")
             target = head.split(" ")[1]
             self.requests.append(target)
+            self.heads.append(head)
+            if size := re.search(r"Content-Length: ([0-9]+)", head):
+                self.bodies.append(await reader.readexactly(int(size[1])))
             await self._answer(head, target, writer)
             await writer.drain()
             writer.write_eof() if writer.can_write_eof() else writer.close()
@@ -82,9 +90,9 @@ class FakeApiServer:
         if self.is_silent:
             await asyncio.Event().wait()
         if f"Authorization: Bearer {TOKEN}\r\n" not in head:
-            writer.write(_whole(401, {}))
+            writer.write(whole(401, {}))
         elif self.status != 200:
-            writer.write(_whole(self.status, {}))
+            writer.write(whole(self.status, {}))
         elif self.raw is not None:
             writer.write(self.raw)
             self.raw = None
@@ -95,7 +103,7 @@ class FakeApiServer:
             if "watch" in query:
                 await self._watch(kind, int(query["resourceVersion"]), writer)
             else:
-                writer.write(_whole(200, self._list(kind, int(query.get("continue", "0")))))
+                writer.write(whole(200, self._list(kind, int(query.get("continue", "0")))))
 
     def _list(self, kind: WatchKind, start: int) -> Json:
         found = list(self.objects[kind].values())
@@ -134,7 +142,8 @@ def _chunk(value: Json) -> bytes:
     return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (line[:half], line[half:]))
 
 
-def _whole(status: int, value: Json) -> bytes:
+def whole(status: int, value: Json) -> bytes:
+    """An answer with an object of JSON."""
     body = json.dumps(value).encode()
     return b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
 
@@ -144,6 +153,9 @@ async def running(folder: Path, server: FakeApiServer) -> AsyncIterator[ClusterA
     """Serve on loopback, and give what a pod is given."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
+    if server.demands_certificate:
+        AUTHORITY.configure_trust(context)
+        context.verify_mode = ssl.CERT_REQUIRED
     AUTHORITY.cert_pem.write_to_path(str(folder / "ca.crt"))
     (folder / "token").write_text(f"{TOKEN}\n")
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=context)

@@ -52,7 +52,7 @@ async def test_an_answer_that_is_cut_short_is_no_answer(tmp_path: Path, raw: byt
 async def test_a_server_of_another_authority_is_refused(tmp_path: Path) -> None:
     server = FakeApiServer()
     async with running(tmp_path, server) as api:
-        trustme.CA().cert_pem.write_to_path(str(api.ca_file))
+        trustme.CA().cert_pem.write_to_path(str(api.authority))
         with pytest.raises(ssl.SSLCertVerificationError):
             await body(api)
     assert server.requests == []
