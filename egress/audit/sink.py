@@ -179,6 +179,11 @@ class Sink:
         return self._writer.trouble.reason if self._writer.trouble is not None else ""
 
     @property
+    def write_failures(self) -> int:
+        """How many writes the kernel has refused since the start."""
+        return self._writer.failures
+
+    @property
     def newest(self) -> int:
         """The number of the newest line."""
         return self._writer.newest

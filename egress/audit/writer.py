@@ -125,6 +125,8 @@ class Writer:
         self._dropped = 0
         self.lost = 0
         """Lines that were dropped since the start."""
+        self.failures = 0
+        """Writes that the kernel refused since the start."""
         self._loose = 0
         self._batch = found.next_seq
         self.trouble: WriteTrouble | None = None
@@ -258,6 +260,7 @@ class Writer:
             self._in_flight.free(slot)
 
     def _stuck(self, error: OSError) -> None:
+        self.failures += 1
         now = self._clock.monotonic()
         stops = self._options.on_full == "stop"
         if self.trouble is None:

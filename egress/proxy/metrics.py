@@ -1,95 +1,35 @@
-"""Metrics of the proxy, and the text that Prometheus reads.
+"""The counts of a proxy.
 
-Every request is counted, so counting is a few steps on plain dicts and lists, and text is made only on a
-scrape. Labels come from the rules and from our own codes alone: the entry and never the requested host, no
-path, no sandbox, no text that a client or an upstream chose. So the number of series is bounded by the
-entries, rules and secrets of the policy. A series whose rule is gone is dropped on a reload or a scrape.
+Every request is counted, so counting is a few steps on plain dicts and lists, and families are made only when
+somebody asks. Labels come from the rules and from our own codes alone: the entry and never the requested
+host, no path, no sandbox, no text that a client or an upstream chose. So the number of series is bounded by
+the entries, rules, secrets and profiles of the policy. A series whose rule is gone is dropped on a reload or
+a scrape.
 
 Only the event loop's thread may use this module. No value of a secret gets here: no field holds one.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from egress.errors import CODES, FAILED_CODES
 from egress.exchange import ExchangeRecord
 from egress.relay.ports import ExchangeTiming
 from egress.rules.decide.policy import Policy
+from egress.telemetry.metric_families import Histogram, MetricFamily, by_label, histogram
 from egress.types import Verdict
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 OTHER_LABEL: Final = "other"
-"""Stands for every code that is not listed."""
+"""Stands for every code that is not listed, and for every profile that the rules do not name."""
+MAX_REFUSAL_KINDS: Final = 4096
+"""Pairs of a code and a profile that are counted apart."""
 UPSTREAM_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 ADDED_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _MICROSECOND = 1e-6
 _CODES = frozenset({*CODES, "lane.ended", "client.left"})
-_ESCAPED = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
-
-type Sample = tuple[str, str, float]
-"""The end of the name, the labels as they are written, and the value."""
-
-
-class Histogram:
-    """How often something took how long, in seconds."""
-
-    __slots__ = ("bounds", "counts", "total")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
-
-    def add(self, seconds: float) -> None:
-        self.counts[bisect_left(self.bounds, seconds)] += 1
-        self.total += seconds
-
-    def samples(self, labels: str = "") -> Iterator[Sample]:
-        """Each bucket with all that is below it, as Prometheus wants them."""
-        below, before = 0, f"{labels}," if labels else ""
-        for bound, count in zip(_named(self.bounds), self.counts, strict=True):
-            below += count
-            yield "_bucket", f'{before}le="{bound}"', below
-        yield "_sum", labels, self.total
-        yield "_count", labels, below
-
-
-@dataclass(frozen=True, slots=True)
-class ProxyStatus:
-    """State that is looked up on a scrape instead of being counted."""
-
-    version: str
-    policy: Policy
-    """The policy of the rule files."""
-    is_ready: bool = True
-    began: int = 0
-    """When the proxy started, in seconds of UTC."""
-    loaded: int = 0
-    """When its rules came into force."""
-    reloads: Mapping[str, int] = field(default_factory=dict)
-    sandboxes: int = 0
-    connections: int = 0
-    """Client connections in the ingress."""
-    lanes: Mapping[str, int] = field(default_factory=dict)
-    """Connections that are carried, by lane."""
-    available: Mapping[str, bool] = field(default_factory=dict)
-    """By secret: its source can be read."""
-    ages: Mapping[str, float] = field(default_factory=dict)
-    """By cached secret: seconds since its source gave or confirmed it."""
-    is_writable: bool = True
-    """The audit log takes lines."""
-    lag: float = 0.0
-    """Seconds since the kernel had every line of it."""
-    unrecorded: int = 0
-    newest: int | None = None
-    """The number of its newest line, where that is known."""
-    is_damaged: bool | None = None
-    """The start found the log damaged; None if unknown."""
 
 
 class Metrics:
@@ -106,12 +46,14 @@ class Metrics:
         "_tunnels",
         "_upstream",
         "flushed",
+        "loop_lag",
     )
 
     def __init__(self) -> None:
         self._requests: dict[tuple[str, str, str, str], int] = {}
         """By verdict, entry, and the two parts of a rule's name: to join them is for later."""
-        self._refused: dict[str, int] = {}
+        self._refused: dict[tuple[str, str], int] = {}
+        """By code and profile."""
         self._cut: dict[str, int] = {}
         self._failed: dict[str, int] = {}
         self._tunnels: dict[str, int] = {}
@@ -119,6 +61,8 @@ class Metrics:
         self._scrubbed: dict[str, int] = {}
         self._upstream: dict[str, Histogram] = {}
         self._added = Histogram(ADDED_BUCKETS)
+        self.loop_lag = Histogram(LAG_BUCKETS)
+        """How late the event loop was where it had work to do."""
         self.flushed: float | None = None
         """When the kernel last had every line of the audit log, in monotonic seconds."""
 
@@ -137,7 +81,7 @@ class Metrics:
             requests[key] += 1
         except KeyError:
             requests[key] = 1
-        self._ended(record.verdict, record.code)
+        self._ended(record.verdict, record.code, record.identity.profile)
         for secret, _ in record.injected:
             self._injected[secret] = self._injected.get(secret, 0) + 1
         for secret, hits in record.scrubbed:
@@ -155,21 +99,26 @@ class Metrics:
             histogram = self._upstream[entry] = Histogram(UPSTREAM_BUCKETS)
         histogram.add(seconds)
 
-    def refused(self, code: str) -> None:
-        """Count a request, a connection or a name that was refused."""
-        self._refused[code] = self._refused.get(code, 0) + 1
+    def refused(self, code: str, profile: str | None) -> None:
+        """Count a request, a connection or a name that was refused to a sandbox of this profile."""
+        kind = (code, profile or "")
+        if kind not in self._refused and len(self._refused) >= MAX_REFUSAL_KINDS:
+            kind = (code, OTHER_LABEL)
+        self._refused[kind] = self._refused.get(kind, 0) + 1
 
-    def tunnel(self, entry: str | None, verdict: Verdict = Verdict.ALLOW, code: str = "") -> None:
+    def tunnel(
+        self, entry: str | None, profile: str | None, verdict: Verdict = Verdict.ALLOW, code: str = ""
+    ) -> None:
         """Count a tunnel that has ended; one that was never joined to its upstream is refused."""
-        self._ended(verdict, code)
+        self._ended(verdict, code, profile)
         if verdict is not Verdict.DENY:
             entry = entry or ""
             self._tunnels[entry] = self._tunnels.get(entry, 0) + 1
 
-    def _ended(self, verdict: Verdict, code: str) -> None:
+    def _ended(self, verdict: Verdict, code: str, profile: str | None) -> None:
         """Count an end that is none of a complete exchange, by its reason."""
         if verdict is Verdict.DENY:
-            self.refused(code)
+            self.refused(code, profile)
         elif verdict is Verdict.CUT:
             self._cut[code] = self._cut.get(code, 0) + 1
         elif code in FAILED_CODES:
@@ -192,136 +141,81 @@ class Metrics:
         self._injected = _of(self._injected, policy.secrets)
         self._scrubbed = _of(self._scrubbed, policy.secrets)
 
-    def text(self, now: ProxyStatus) -> str:
-        """Return the metrics in the text format of Prometheus."""
-        self.keep(now.policy)
-        lines = [line for family in (*self._counted(), *_status_families(now)) for line in family.lines()]
-        return "\n".join([*lines, ""])
+    def families(self, policy: Policy) -> Iterator[MetricFamily]:
+        """Yield what was counted for the names in these rules."""
+        self.keep(policy)
+        yield from self._verdicts(policy)
+        yield by_label("tunnels_total", "Tunnels that have ended.", "entry", self._tunnels)
+        yield by_label("injections_total", "Requests that were sent with a secret.", "secret", self._injected)
+        found = "Places in answers where a secret was found."
+        yield by_label("scrubbed_total", found, "secret", self._scrubbed)
+        yield from self._times()
 
-    def _counted(self) -> Iterator[MetricFamily]:
+    def _verdicts(self, policy: Policy) -> Iterator[MetricFamily]:
         # Labels are those of the rules alone: a host or a path would let clients make series without end.
+        requests = [
+            ((("verdict", verdict), ("entry", entry), ("rule", f"{key}#{rule}" if rule else "")), count)
+            for (verdict, entry, key, rule), count in self._requests.items()
+        ]
+        told = "Requests, by verdict, entry of the rules and rule."
+        yield MetricFamily("requests_total", "counter", told, tuple(requests))
+        refused = _listed_refusals(self._refused, policy)
         yield MetricFamily(
-            "requests_total",
+            "refusals_total",
             "counter",
-            "Requests, by verdict, entry of the rules and rule.",
-            (
-                ("", _labels(verdict=verdict, entry=entry, rule=f"{key}#{rule}" if rule else ""), count)
-                for (verdict, entry, key, rule), count in self._requests.items()
+            "Requests, connections and names that were refused.",
+            tuple(
+                ((("code", code), ("profile", profile)), refused[code, profile])
+                for code, profile in sorted(refused)
             ),
         )
-        yield _by(
-            "refusals_total",
-            "Requests, connections and names that were refused.",
-            "code",
-            _listed(self._refused),
-        )
-        yield _by(
-            "cuts_total",
-            "Requests and tunnels that were stopped after a part had been sent.",
-            "code",
-            _listed(self._cut),
-        )
-        yield _by(
-            "failures_total",
-            "Requests and tunnels that were allowed, and whose upstream failed.",
-            "code",
-            self._failed,
-        )
-        yield _by("tunnels_total", "Tunnels that have ended.", "entry", self._tunnels)
-        yield _by("injections_total", "Requests that were sent with a secret.", "secret", self._injected)
-        yield _by("scrubbed_total", "Places in answers where a secret was found.", "secret", self._scrubbed)
-        yield MetricFamily(
+        cut = "Requests and tunnels that were stopped after a part had been sent."
+        yield by_label("cuts_total", cut, "code", _listed(self._cut))
+        failed = "Requests and tunnels that were allowed, and whose upstream failed."
+        yield by_label("failures_total", failed, "code", self._failed)
+
+    def _times(self) -> Iterator[MetricFamily]:
+        yield histogram(
             "upstream_seconds",
-            "histogram",
             "From a request's head sent to the head of its answer.",
-            (s for entry, times in self._upstream.items() for s in times.samples(_labels(entry=entry))),
+            (((("entry", entry),), times) for entry, times in self._upstream.items()),
         )
         # Only the time that the proxy itself adds: name, connection and TLS depend on the upstream, and a
         # body that is searched before the head leaves depends on the client.
-        yield MetricFamily(
+        yield histogram(
             "added_seconds",
-            "histogram",
             "From a request's head read to its head sent, without name, connection, TLS and body.",
-            self._added.samples(),
+            [((), self._added)],
+        )
+        yield histogram(
+            "loop_lag_seconds",
+            "How late the event loop came to work that was due, looked at once a second.",
+            [((), self.loop_lag)],
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MetricFamily:
-    """Samples of one name."""
-
-    name: str
-    kind: str
-    help: str
-    samples: Iterable[Sample]
-
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of the family; none without a sample."""
-        name = f"egress_{self.name}"
-        lines = [
-            f"{name}{end}{{{labels}}} {_number(n)}" if labels else f"{name}{end} {_number(n)}"
-            for end, labels, n in self.samples
-        ]
-        if lines:
-            yield f"# HELP {name} {self.help}"
-            yield f"# TYPE {name} {self.kind}"
-            yield from lines
-
-
-def _status_families(now: ProxyStatus) -> Iterator[MetricFamily]:
-    yield MetricFamily("info", "gauge", "The version that runs.", [("", _labels(version=now.version), 1)])
-    yield _gauge("ready", "Whether it can serve.", now.is_ready)
-    yield _gauge("start_time_seconds", "When it was started.", now.began)
-    yield _gauge("rules_loaded_time_seconds", "When its rules came into force.", now.loaded)
-    yield _by("reloads_total", "Reloads of the rules.", "result", now.reloads)
-    yield _gauge("sandboxes", "Sandboxes that it serves.", now.sandboxes)
-    yield _gauge("connections", "Connections of clients.", now.connections)
-    yield _by("carried", "Connections that are carried now.", "lane", now.lanes, "gauge")
-    yield _by("secret_available", "Whether its source gives the secret.", "secret", now.available, "gauge")
-    yield _by("secret_age_seconds", "Since its source gave or confirmed it.", "secret", now.ages, "gauge")
-    yield _gauge("audit_writable", "Whether the audit log takes lines.", now.is_writable)
-    yield _gauge("audit_lag_seconds", "Since every line of the audit log was written.", now.lag)
-    yield MetricFamily("audit_unrecorded_total", "counter", "Unlogged events.", [("", "", now.unrecorded)])
-    if now.newest is not None:
-        yield _gauge("audit_newest_line", "The number of the newest line.", now.newest)
-    if now.is_damaged is not None:
-        damaged = "Whether the start found the end of the audit log damaged; later damage is not looked for."
-        yield _gauge("audit_damaged", damaged, now.is_damaged)
-
-
-def _gauge(name: str, text: str, value: float) -> MetricFamily:
-    return MetricFamily(name, "gauge", text, [("", "", value)])
-
-
-def _by(name: str, text: str, label: str, counts: Mapping[str, float], kind: str = "counter") -> MetricFamily:
-    return MetricFamily(
-        name, kind, text, [("", _labels(**{label: key}), counts[key]) for key in sorted(counts)]
-    )
-
-
-def _listed(counts: Mapping[str, int]) -> dict[str, int]:
+def _listed(counts: dict[str, int]) -> dict[str, int]:
     """Counts by code. Unlisted codes share a label, so that the number of series stays bounded."""
     found: dict[str, int] = {}
     for code, count in counts.items():
-        listed = code if code in _CODES else OTHER_LABEL
+        listed = _listed_code(code)
         found[listed] = found.get(listed, 0) + count
     return found
 
 
+def _listed_refusals(counts: dict[tuple[str, str], int], policy: Policy) -> dict[tuple[str, str], int]:
+    """The same by code and profile: a profile that the rules do not name is not told either."""
+    profiles = {"", *(policy.profiles or ())}
+    found: dict[tuple[str, str], int] = {}
+    for (code, profile), count in counts.items():
+        listed = (_listed_code(code), profile if profile in profiles else OTHER_LABEL)
+        found[listed] = found.get(listed, 0) + count
+    return found
+
+
+def _listed_code(code: str) -> str:
+    return code if code in _CODES else OTHER_LABEL
+
+
 def _of(counts: dict[str, int], names: Iterable[str]) -> dict[str, int]:
     return {name: counts[name] for name in names if name in counts}
-
-
-def _labels(**labels: str) -> str:
-    return ",".join([f'{name}="{value.translate(_ESCAPED)}"' for name, value in labels.items()])
-
-
-@cache
-def _named(bounds: tuple[float, ...]) -> tuple[str, ...]:
-    return (*map(_number, bounds), "+Inf")
-
-
-def _number(value: float) -> str:
-    """As short as it gets: a count has no fraction, and truth is 1."""
-    whole = int(value)
-    return str(whole) if value == whole else repr(value)

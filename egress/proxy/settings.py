@@ -152,7 +152,7 @@ class Settings(BaseSettings):
     audit_on_full: Annotated[Literal["stop", "drop"], SettingDisplay("stop|drop")] = Field(
         default="stop", description="If the log cannot be written: block all requests, or go on and count."
     )
-    metrics_listen: MetricsListen = Field(
+    metrics: MetricsListen = Field(
         default=None, description="Serve metrics for Prometheus here; a port alone is on 127.0.0.1."
     )
     metrics_token_file: Annotated[Path | None, SettingDisplay("FILE")] = Field(
@@ -241,12 +241,12 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _say_who_may_scrape(self) -> Self:
-        at = self.metrics_listen
+        at = self.metrics
         if at is None:
             given = [name for name in ("metrics_token_file", "metrics_allow") if getattr(self, name)]
             if given:
                 raise setting_error(
-                    f"{flag(given[0])} has no effect without --metrics-listen", "name an address there"
+                    f"{flag(given[0])} has no effect without --metrics", "name an address there"
                 )
         elif at.is_loopback and self.metrics_allow:
             raise setting_error(

@@ -152,7 +152,7 @@ def test_what_settings_place_elsewhere_is_closed_to_sandboxes(
     given, counted = put(tmp_path / "given/it", "another-one-of-these"), put(tmp_path / "count/it", "t" * 40)
     for file in (given, counted):
         file.chmod(0o600)
-    monkeypatch.setenv("EGRESS_METRICS_LISTEN", "127.0.0.1:0")
+    monkeypatch.setenv("EGRESS_METRICS", "127.0.0.1:0")
     places: list[RuntimeParameters] = []
 
     def made(_: RuntimeChoice, place: RuntimeParameters) -> tuple[Runtime, FleetInfo]:

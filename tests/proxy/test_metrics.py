@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from egress.proxy.metrics import CONTENT_TYPE
+from egress.telemetry.prometheus_text import CONTENT_TYPE
 from tests.proxy.injecting_proxy import BLIND, NAME, SECRET, certs, denied, made, rules, visit
 from tests.proxy.lab.raw_upstream import RawUpstream
 from tests.proxy.serve_process import ServeProcess, until
@@ -68,7 +68,7 @@ async def test_a_request_a_refusal_and_a_tunnel_are_counted(
     found = await ended(served, "tunnels_total")
     # Labels in the order of their names: entry, rule, verdict.
     assert found["requests_total"] == {(NAME, f"{NAME}#host", "allow"): 1, ("", "", "deny"): 1}
-    assert found["refusals_total"] == {("host.unknown",): 1}
+    assert found["refusals_total"] == {("host.unknown", ""): 1}, "code and profile"
     assert found["tunnels_total"] == {(BLIND,): 1}
     assert found["injections_total"] == {("tracker",): 1}
     assert found["scrubbed_total"] == {("tracker",): 1}, "the upstream says what it was sent"
@@ -81,6 +81,10 @@ async def test_a_request_a_refusal_and_a_tunnel_are_counted(
     assert 0 <= found["secret_age_seconds"][("tracker",)] < 60
     assert found["audit_newest_line"][()] >= 4
     assert found["audit_damaged"] == {(): 0}
+    assert found["audit_write_failures_total"] == {(): 0}
+    assert found["authority_expiry_time_seconds"][()] > found["start_time_seconds"][()]
+    assert [len(digest) for (digest,) in found["rules_info"]] == [12]
+    assert sum(found["loop_lag_seconds_count"].values()) >= 0
     assert found["carried"].keys() == {("full",), ("tunnel",)}
 
 

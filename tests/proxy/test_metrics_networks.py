@@ -101,7 +101,7 @@ def ask(room: Room, host: str, token: str = TOKEN, port: int = PORT) -> bytes:
 
 
 def test_no_sandbox_reads_the_metrics_and_a_scraper_does(scene: Scene) -> None:
-    with serving(scene, "--metrics-listen", f"0.0.0.0:{PORT}", "--metrics-token-file", "token"):
+    with serving(scene, "--metrics", f"0.0.0.0:{PORT}", "--metrics-token-file", "token"):
         answer = ask(scene.scraper, gateway(scene.scraper))
         assert answer.startswith(b"HTTP/1.1 200"), "the good twin"
         assert b"egress_ready 1" in answer
@@ -114,7 +114,7 @@ def test_no_sandbox_reads_the_metrics_and_a_scraper_does(scene: Scene) -> None:
 def test_machines_are_named_and_a_sandbox_cannot_be(scene: Scene) -> None:
     allowed = [f"{room.four}/32" for room in (scene.sandbox, scene.scraper)]
     words = [word for each in allowed for word in ("--metrics-allow", each)]
-    with serving(scene, "--metrics-listen", f"0.0.0.0:{PORT}", *words):
+    with serving(scene, "--metrics", f"0.0.0.0:{PORT}", *words):
         assert ask(scene.scraper, gateway(scene.scraper), "").startswith(b"HTTP/1.1 200")
         assert ask(scene.stranger, gateway(scene.stranger)) == b""
         assert ask(scene.sandbox, gateway(scene.sandbox)) == b""
@@ -136,7 +136,7 @@ def test_a_real_prometheus_scrapes_it(scene: Scene) -> None:
         ]
     }
     put(folder / "prometheus.yml", json.dumps(config))
-    with serving(scene, "--metrics-listen", f"0.0.0.0:{PORT}", "--metrics-token-file", "token"):
+    with serving(scene, "--metrics", f"0.0.0.0:{PORT}", "--metrics-token-file", "token"):
         metrics = ask(scene.scraper, gateway(scene.scraper)).partition(b"\r\n\r\n")[2]
         promtool = ["promtool", "check", "metrics"]
         checked = subprocess.run(promtool, input=metrics, capture_output=True, check=False)

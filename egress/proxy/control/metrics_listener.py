@@ -25,9 +25,9 @@ from egress.proxy.ingress.conversation import Conversations
 from egress.proxy.ingress.listener import listen, peer_address
 from egress.proxy.ingress.port_owner import owner_of_port
 from egress.proxy.ingress.requested_destination import read_authority
-from egress.proxy.metrics import CONTENT_TYPE
 from egress.proxy.setting_values import ListenAddress
 from egress.rules.language.hosts import is_address
+from egress.telemetry.prometheus_text import CONTENT_TYPE
 
 _HTTP_PORT: Final = 80
 METRICS_PATH: Final = "/metrics"
@@ -75,7 +75,7 @@ class MetricsListener:
             holder = owner_of_port(self.at) if error.errno == errno.EADDRINUSE else ""
             raise UnreadableError(
                 f"the metrics cannot be served on {self.at}: {reason_of(error)}{holder and f', by {holder}'}",
-                "name another address with --metrics-listen",
+                "name another address with --metrics",
             ) from None
         # A port that the kernel chose is told from here on.
         self.at = ListenAddress(self.at.host, int(sock.getsockname()[1]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -17,7 +17,6 @@ import structlog
 
 from egress import __version__
 from egress.errors import EgressError, UsageError
-from egress.proxy import metrics
 from egress.proxy.control import rule_warnings
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
 from egress.proxy.control.request_explanation import RequestExplanations
@@ -38,7 +37,10 @@ from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.proxy.lanes.tunnel_lane import TunnelConnection
+from egress.proxy.proxy_status import AuditStatus, ProxyStatus
 from egress.rules.compile.load import LoadResult
+from egress.telemetry.metric_families import MetricFamily
+from egress.telemetry.prometheus_text import CONTENT_TYPE, prometheus_text
 from egress.types import Severity
 
 _log = structlog.get_logger(__name__)
@@ -323,21 +325,25 @@ class ControlService:
         text = self.metrics_text()
         if body.get("as") == "json":
             return ControlReply(200, {"text": text})
-        return ControlReply(200, text=text, content_type=metrics.CONTENT_TYPE)
+        return ControlReply(200, text=text, content_type=CONTENT_TYPE)
 
     def metrics_text(self) -> str:
         """Return the metrics in the text format of Prometheus."""
-        return self.engine.metrics.text(self._standing())
+        return prometheus_text(self.metric_families())
 
-    def _standing(self) -> metrics.ProxyStatus:
+    def metric_families(self) -> Iterator[MetricFamily]:
+        """Yield all metrics, as they are now."""
+        now = self._standing()
+        yield from self.engine.metrics.families(now.policy)
+        yield from now.families()
+
+    def _standing(self) -> ProxyStatus:
         engine, policy = self.engine, self.withdrawals.policy
         specs = policy.secrets.values()
-        lacking = {
-            each.name for each in engine.secrets.unavailable(specs, rule_warnings.unscrubbed_secrets(policy))
-        }
+        lacks = engine.secrets.unavailable(specs, rule_warnings.unscrubbed_secrets(policy))
+        lacking = {each.name for each in lacks}
         tunnels = sum(isinstance(carried, TunnelConnection) for carried in engine.live)
-        flushed = engine.metrics.flushed
-        return metrics.ProxyStatus(
+        return ProxyStatus(
             version=__version__,
             policy=policy,
             is_ready=not self.problems(),
@@ -349,12 +355,13 @@ class ControlService:
             lanes={"full": len(engine.live) - tunnels, "tunnel": tunnels},
             available={spec.name: spec.name not in lacking for spec in specs},
             ages=engine.secrets.ages(specs),
-            newest=engine.audit.newest,
-            is_damaged=engine.audit.is_damaged,
-            is_writable=not engine.audit.trouble,
-            lag=0.0 if flushed is None else engine.clock.monotonic() - flushed,
-            unrecorded=engine.audit.tally.unrecorded,
+            expiry=min((each.authority.not_after for each in engine.sandboxes.values()), default=None),
+            audit=AuditStatus.of(engine.audit, self._audit_lag()),
         )
+
+    def _audit_lag(self) -> float:
+        flushed = self.engine.metrics.flushed
+        return 0.0 if flushed is None else self.engine.clock.monotonic() - flushed
 
     async def _placeholders(self, _: Body) -> ControlReply:
         """The stand-ins of every sandbox: what it is meant to hold, so no secret."""

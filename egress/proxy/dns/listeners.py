@@ -120,6 +120,6 @@ class DnsListeners:
                     policy=self._engine.policy.digest,
                 )
             )
-            self._metrics.refused(code)
+            self._metrics.refused(code, identity.profile)
 
         return record

@@ -245,9 +245,10 @@ class IngressServer:
         asked = pending.asked if pending else None
         decision = refused.decision
         connection = pending.id if pending else self._engine.new_id()
+        identity = pending.identity if pending else self._identity(listener)
         self._engine.audit.refusal(
             RefusalFacts(
-                identity=pending.identity if pending else self._identity(listener),
+                identity=identity,
                 listener=listener.name,
                 peer=pending.peer if pending else peer,
                 entry=asked.entry if asked else refused.entry,
@@ -261,7 +262,7 @@ class IngressServer:
                 policy=self._engine.policy.digest,
             )
         )
-        self._metrics.refused(refused.code)
+        self._metrics.refused(refused.code, identity.profile)
         return connection
 
 

@@ -194,7 +194,7 @@ class RelayServices:
     def refuse(self, code: str) -> None:
         """Record that this connection ended without an exchange that would show it."""
         self.engine.audit.refusal(refusal_facts(self.admitted, code))
-        self.engine.metrics.refused(code)
+        self.engine.metrics.refused(code, self.admitted.identity.profile)
 
     def _facts(self, request: str, timing: ExchangeTiming) -> ExchangeFacts:
         route = self.routes.get(timing.wire) or self._nowhere

@@ -208,11 +208,12 @@ class TunnelLane(TunnelCarrier):
         else:
             facts = _tunnel_facts(end)
             self._engine.audit.tunnel(ticket, facts)
-            self._metrics.tunnel(end.admitted.decision.entry, facts.verdict, facts.code)
+            profile = end.admitted.identity.profile
+            self._metrics.tunnel(end.admitted.decision.entry, profile, facts.verdict, facts.code)
 
     def _refuse(self, admitted: AdmittedConnection, code: str) -> None:
         self._engine.audit.refusal(refusal_facts(admitted, code))
-        self._metrics.refused(code)
+        self._metrics.refused(code, admitted.identity.profile)
 
 
 class TunnelConnection:

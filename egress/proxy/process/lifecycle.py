@@ -205,7 +205,7 @@ class ProxyServer:
         self, parts: ProxyParts, service: ControlService, sandboxes: DynamicSandboxes | None
     ) -> MetricsListener | None:
         """Return the listener for Prometheus, if the settings name one."""
-        at = self._values.metrics_listen
+        at = self._values.metrics
         if at is None:
             return None
         guard = metrics_guard(self._values, parts, sandboxes)
@@ -307,8 +307,11 @@ class ProxyServer:
             await asyncio.sleep(FLUSH_INTERVAL)
 
     async def _ticking(self, parts: ProxyParts, service: ControlService, folding: logs.LogThrottle) -> None:
+        monotonic = self._clock.monotonic
         for number in itertools.count(1):
+            due = monotonic() + TICK_INTERVAL
             await asyncio.sleep(TICK_INTERVAL)
+            parts.engine.metrics.loop_lag.add(max(0.0, monotonic() - due))
             folding.report_folded()
             tick(parts, number)
             service.policies.expire()

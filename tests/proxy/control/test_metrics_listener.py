@@ -234,7 +234,7 @@ async def test_a_port_that_is_taken_is_named() -> None:
             UnreadableError, match=f"{at}: address already in use, by .*{os.getpid()}"
         ) as caught:
             made.open()
-        assert "--metrics-listen" in caught.value.hint
+        assert "--metrics" in caught.value.hint
         await made.close()
 
 

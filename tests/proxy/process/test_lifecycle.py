@@ -377,7 +377,7 @@ def scrape(port: int, token: str = "") -> bytes:
 async def test_metrics_are_served_over_tcp_to_who_has_the_token(tmp_path: Path) -> None:
     """This user is the sandbox of the default listener: without a token it would get nothing."""
     put(tmp_path / "token", "a-token-of-the-operator").chmod(0o600)
-    words = ["--metrics-listen", "0", "--metrics-token-file", "token"]
+    words = ["--metrics", "0", "--metrics-token-file", "token"]
     with ServeProcess(tmp_path, PROFILES, words) as served:
         (ready,) = served.logged("proxy.ready")
         port = int(str(ready["metrics"]).rpartition(":")[2])
@@ -392,7 +392,7 @@ async def test_metrics_are_served_over_tcp_to_who_has_the_token(tmp_path: Path) 
 
 
 async def test_the_sandbox_of_this_machine_gets_no_metrics_without_a_token(tmp_path: Path) -> None:
-    with ServeProcess(tmp_path, PROFILES, ["--metrics-listen", "0"]) as served:
+    with ServeProcess(tmp_path, PROFILES, ["--metrics", "0"]) as served:
         (ready,) = served.logged("proxy.ready")
         port = int(str(ready["metrics"]).rpartition(":")[2])
         assert await asyncio.to_thread(scrape, port) == b""
@@ -403,7 +403,7 @@ async def test_the_sandbox_of_this_machine_gets_no_metrics_without_a_token(tmp_p
 async def test_a_token_that_others_can_read_stops_the_start(tmp_path: Path) -> None:
     put(tmp_path / "hosts.yaml", PROFILES)
     put(tmp_path / "token", "a-token-of-the-operator").chmod(0o644)
-    words = ["--rules", "hosts.yaml", "--listen", "127.0.0.1:0", "--metrics-listen", "0"]
+    words = ["--rules", "hosts.yaml", "--listen", "127.0.0.1:0", "--metrics", "0"]
     # The path of a control socket is short: no folder of a test run leaves room for it.
     with short_folder() as runtime:
         words += ["--runtime-dir", str(runtime)]

@@ -89,9 +89,11 @@ def test_what_did_not_fit_is_written_when_there_is_space_again(tmp_path: Path) -
     sink = opened(tmp_path, clock)
     for _ in range(3):
         one(sink)
+    assert sink.write_failures == 0
     with full_at(1500):
         sink.flush()
         assert sink.trouble == "EFBIG"
+        assert sink.write_failures == 1
         assert files(tmp_path)[0].stat().st_size == 1500
     clock.seconds += 1
     sink.tick()

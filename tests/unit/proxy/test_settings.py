@@ -137,18 +137,18 @@ def test_what_belongs_to_a_listener_needs_one() -> None:
     ],
 )
 def test_metrics_are_served_on_this_machine_by_a_port_alone(written: str, at: str) -> None:
-    assert str(read({"metrics_listen": written}).values.metrics_listen) == at
-    assert read({}).values.metrics_listen is None
+    assert str(read({"metrics": written}).values.metrics) == at
+    assert read({}).values.metrics is None
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:9464", "[::]:9464", "192.0.2.1:9464"])
 def test_metrics_are_opened_to_other_machines_only_by_a_word(address: str) -> None:
     with pytest.raises(UsageError, match="the names in the rules, to other machines") as caught:
-        read({"metrics_listen": address})
+        read({"metrics": address})
     assert "--metrics-token-file" in caught.value.hint
     assert "--metrics-allow" in caught.value.hint
-    read({"metrics_listen": address, "metrics_token_file": "token"})
-    read({"metrics_listen": address, "metrics_allow": "192.0.2.7/32,2001:db8::/64"})
+    read({"metrics": address, "metrics_token_file": "token"})
+    read({"metrics": address, "metrics_allow": "192.0.2.7/32,2001:db8::/64"})
 
 
 @pytest.mark.parametrize("given", [{"metrics_token_file": "token"}, {"metrics_allow": "192.0.2.7/32"}])
@@ -159,7 +159,7 @@ def test_what_guards_the_metrics_needs_them(given: dict[str, object]) -> None:
 
 def test_no_machine_can_be_named_where_only_this_one_is_served() -> None:
     with pytest.raises(UsageError, match="no effect on a loopback address"):
-        read({"metrics_listen": "9464", "metrics_allow": "192.0.2.7/32"})
+        read({"metrics": "9464", "metrics_allow": "192.0.2.7/32"})
 
 
 WRONG = {
@@ -181,7 +181,7 @@ WRONG = {
     "container": ["maybe"],
     "transparent": ["localhost", "127.0.0.1:443", "10.0.0.0/8"],
     "dns": ["localhost:53", "10.0.0.1", "10.0.0.1:dns"],
-    "metrics_listen": ["localhost:9464", "127.0.0.1", ":9464", "99999", "x", "127.0.0.1:1,127.0.0.1:2"],
+    "metrics": ["localhost:9464", "127.0.0.1", ":9464", "99999", "x", "127.0.0.1:1,127.0.0.1:2"],
     "metrics_allow": ["10.0.0.1/8", "prometheus.example.com"],
     "dns_answer": ["::1", "example.com", "10.0.0.1,10.0.0.2"],
     "pin": [
