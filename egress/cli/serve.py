@@ -9,6 +9,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -22,10 +23,11 @@ from egress.cli.render import BAD, BOLD, DIM, GOOD
 from egress.errors import ContentError
 from egress.logger import load_structlog
 from egress.policy.profile_check import check_profile
-from egress.policy.rule_source import RuleSource, choose_rules, read_rules
+from egress.policy.rule_source import choose_rules
 from egress.policy.state_dir_ownership import check_state_dir, make_state_dir
 from egress.policy.trust import TrustedFiles
-from egress.proxy.process.start_values import StartValues, watched_files
+from egress.proxy.process.rule_feed import RuleFeed, RuleFiles
+from egress.proxy.process.start_values import StartValues
 from egress.proxy.setting_values import ListenAddress
 from egress.proxy.settings import (
     VARIABLE_PREFIX,
@@ -36,7 +38,8 @@ from egress.proxy.settings import (
     format_setting,
     read,
 )
-from egress.rules.decide.policy import Policy
+from egress.rules.decide.policy import EMPTY_POLICY, Policy
+from egress.types import Finding
 
 if TYPE_CHECKING:
     from egress.proxy.process.lifecycle import OnWaiting
@@ -103,17 +106,9 @@ def serve(only_settings: bool, as_json: bool, held: bool, **given: object) -> in
     # Folders and rules are checked before secrets: a mistake should cost no restart of the process.
     environ = process.read_environment()
     check_state_dir(effective.values.state_dir)
-    chosen = choose_rules(effective.values.rules, process.config_dir(environ), Path())
-    trust = TrustedFiles(effective.values.state_dir)
-    # Taken before the rules are read, or a change in between would go unnoticed by the watcher.
-    seen = _fingerprint(chosen, trust)
-    loaded = read_rules(chosen, trust, rulefiles.now())
-    if loaded.policy is None:
-        render.findings(loaded.findings, stderr=True)
-        raise ContentError("these rules cannot be used; nothing was started", "fix the errors above")
-    check_profile(loaded.policy, effective.values.profile)
-    captured = _captured(effective.values, loaded.policy, environ)
-    start = StartValues(effective, chosen, trust, loaded.policy, captured, loaded.findings, seen)
+    rules, policy, findings = _rules(effective.values, environ)
+    captured = _captured(effective.values, policy, environ)
+    start = StartValues(effective, rules, policy, captured, findings)
     if held:
         return _serve_held(start)
     # Elsewhere than on a terminal the log has it all, one event a line: a banner would be in between.
@@ -122,11 +117,32 @@ def serve(only_settings: bool, as_json: bool, held: bool, **given: object) -> in
     return _run(start, lambda ready: _announce(ready, start), _say_waiting)
 
 
-def _fingerprint(chosen: RuleSource, trust: TrustedFiles) -> tuple[object, ...]:
+def _rules(values: Settings, environ: Mapping[str, str]) -> tuple[RuleFeed, Policy, tuple[Finding, ...]]:
+    """Return where the rules come from, and those to start with. Raises `EgressError`."""
+    if values.rules_configmap is not None:
+        # No rules are read yet: until they are, everything is denied.
+        return _configmap_rules(values.rules_configmap, environ), EMPTY_POLICY, ()
     # Imported here: only a starting proxy watches files.
     from egress.proxy.process.rule_file_watch import fingerprint
 
-    return fingerprint(watched_files(chosen, trust))
+    chosen = choose_rules(values.rules, process.config_dir(environ), Path())
+    found = RuleFiles(chosen, TrustedFiles(values.state_dir))
+    # Taken before the rules are read, or a change in between would go unnoticed by the watcher.
+    found = replace(found, seen=fingerprint(found.watched))
+    loaded = found.read(rulefiles.now())
+    if loaded.policy is None:
+        render.findings(loaded.findings, stderr=True)
+        raise ContentError("these rules cannot be used; nothing was started", "fix the errors above")
+    check_profile(loaded.policy, values.profile)
+    return found, loaded.policy, loaded.findings
+
+
+def _configmap_rules(name: str, environ: Mapping[str, str]) -> RuleFeed:
+    # Imported here: a proxy outside of a cluster needs neither TLS nor the reader of JSON by now.
+    from egress.cluster.api_server import cluster_of_pod
+    from egress.proxy.process.configmap_rules import configmap_rules
+
+    return configmap_rules(cluster_of_pod(environ), name, environ.get("HOSTNAME", ""))
 
 
 def _captured(values: Settings, policy: Policy, environ: Mapping[str, str]) -> CapturedEnvironment:
@@ -191,7 +207,7 @@ def _run(start: StartValues, announce: Callable[[ReadyReport], None], waiting: O
 def _announce(ready: ReadyReport, start: StartValues) -> None:
     proxies = ", ".join(f"http://{at}" for at in ready.addresses) or "only for handed-over listeners"
     hosts = render.count(len(start.policy.entries), "host")
-    render.line(("egress is ready: ", GOOD), f"proxy {proxies}, {hosts} in {start.chosen.names}")
+    render.line(("egress is ready: ", GOOD), f"proxy {proxies}, {hosts} in {start.rules.names}")
     values = start.effective.values
     # First what most people need next, then what only some do.
     if ready.addresses:

@@ -12,9 +12,9 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from egress.cluster.api_call import ApiRefusedError
 from egress.cluster.api_server import ClusterApi
 from egress.cluster.request_head import request_head
-from egress.errors import ContentError
 from egress.http1 import Data, End, ResponseHead, ResponseReader
 
 READ_BYTES: Final = 256 * 1024
@@ -33,8 +33,8 @@ class ApiTimeouts:
 async def get(api: ClusterApi, path: str, timeouts: ApiTimeouts) -> AsyncIterator[AsyncIterator[bytes]]:
     """Send a GET and give the pieces of its body.
 
-    Raises `ContentError` for an answer that is no success, `OSError` (also `TimeoutError`) for a connection
-    that fails, and `WireError` for bytes that are no HTTP.
+    Raises `ApiRefusedError` for an answer that is no success, `OSError` (also `TimeoutError`) for a
+    connection that fails, and `WireError` for bytes that are no HTTP.
     """
     async with asyncio.timeout(timeouts.connect):
         reader, writer = await asyncio.open_connection(
@@ -62,9 +62,11 @@ async def _body(
         # Without more bytes the message must be complete, or a cut list would be taken for a whole one.
         for event in response.feed(data) if data else response.eof():
             if isinstance(event, ResponseHead) and event.status != 200:
-                raise ContentError(
+                raise ApiRefusedError(
                     f"the API server answers {event.status} to {path.partition('?')[0]}",
                     "give the service account the verbs get, list and watch there",
+                    event.status,
+                    "",
                 )
             if isinstance(event, Data):
                 yield bytes(event.data)

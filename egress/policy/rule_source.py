@@ -85,6 +85,11 @@ def read_rules(chosen: RuleSource, trust: TrustedFiles, now: int | None = None) 
         sources.append(RuleText(printable_path(path), text))
     if findings:
         return LoadResult(None, tuple(findings))
+    return compile_rules(sources, now)
+
+
+def compile_rules(sources: Sequence[RuleText], now: int | None = None) -> LoadResult:
+    """Check and compile the texts of rules, wherever they come from. `sources` has at least one."""
     loaded = load(sources, preset_texts(), now)
     # Rules without any host are nearly always an empty or wrong file, so the start fails loudly.
     if loaded.policy is None or allows_something(loaded.policy):

@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 RULES: Final = "Rule files, or folders of them."
+RULES_CONFIGMAP: Final = (
+    "Take the rules from the key `hosts.yaml` of this ConfigMap in the namespace of the pod, and watch it."
+)
 RESOLVE: Final = "Dial this address for a name. The address checks still apply."
 UPSTREAM_CA: Final = "Certificates of authorities to trust for upstreams, beside the public ones."
 STATE_DIR: Final = "Where the audit log, the authority and the list of trusted files are kept."

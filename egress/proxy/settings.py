@@ -76,6 +76,9 @@ class Settings(BaseSettings):
     rules: Annotated[Paths, SettingDisplay("PATH", "`hosts.yaml` or `hosts.d` in `~/.config/egress`")] = (
         Field(default=(), description=texts.RULES)
     )
+    rules_configmap: Annotated[PlainName | None, SettingDisplay("NAME")] = Field(
+        default=None, description=texts.RULES_CONFIGMAP
+    )
     listen: Annotated[MaybeListens, SettingDisplay("ADDRESS:PORT")] = Field(
         default=(ListenAddress("127.0.0.1", 3128),),
         description="Where clients find the proxy; `none` leaves it to the listeners that are handed over.",
@@ -202,6 +205,20 @@ class Settings(BaseSettings):
         """The address that names have: the one that was set, else that of the transparent entry."""
         concrete = (at for at in self.transparent if isinstance(at, IPv4Address) and not at.is_unspecified)
         return self.dns_answer or next(concrete, None)
+
+    @model_validator(mode="after")
+    def _say_whence_rules_come(self) -> Self:
+        if self.rules_configmap is not None and self.rules:
+            raise setting_error(
+                "--rules and --rules-configmap name two sets of rules", "leave one of them out"
+            )
+        # An authority is made before the first version of the ConfigMap is read.
+        if self.rules_configmap is not None and self.ca_constrain:
+            raise setting_error(
+                "--ca-constrain needs the rules at the start, and a ConfigMap is read later",
+                "leave one of them out",
+            )
+        return self
 
     @model_validator(mode="after")
     def _say_who_may_come(self) -> Self:

@@ -152,6 +152,8 @@ class ControlService:
     def _say_refused(self, outcome: ReloadOutcome, why: str) -> None:
         errors = [finding for finding in outcome.findings if finding.severity is Severity.ERROR]
         kept = f"the rules of {_moment(self._loaded_at)} ({outcome.digest[:12]}) stay in force"
+        if not outcome.digest:
+            kept = "there are none before them, so everything is denied"
         hints = [finding.hint for finding in errors] or [outcome.hint]
         for problem, hint in zip(outcome.problems, hints, strict=True):
             cure = {"hint": hint} if hint else {}
@@ -228,6 +230,8 @@ class ControlService:
             found.append("it is stopping")
         elif self._listening.is_shut:
             found.append("no listener is open")
+        if not self.withdrawals.policy.digest:
+            found.append("no rules are in force, so everything is denied")
         found += [
             f"the audit log takes no more records for {name}"
             for name in self.engine.sandboxes

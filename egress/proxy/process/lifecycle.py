@@ -19,17 +19,12 @@ import itertools
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 
 import structlog
 
 from egress import __version__
 from egress.control_client import CONTROL_SOCKET, HANDOVER_SOCKET
-from egress.errors import EgressError
 from egress.policy.profile_check import refuse_without_profiles
-from egress.policy.rule_file_reader import printable_path
-from egress.policy.rule_files import find_rule_files
-from egress.policy.rule_source import read_rules
 from egress.proxy.clock import Clock
 from egress.proxy.control import rule_warnings
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
@@ -41,8 +36,7 @@ from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports
 from egress.proxy.ingress.listener_handover import HandoverServer, HandoverTarget
 from egress.proxy.lanes.engine import ProxyEngine
 from egress.proxy.process import logs
-from egress.proxy.process.rule_file_watch import changes
-from egress.proxy.process.start_values import ReadyReport, StartValues, watched_files
+from egress.proxy.process.start_values import ReadyReport, StartValues
 from egress.proxy.process.wiring import ProxyParts, metrics_guard, open_audit, password_of, wire_proxy
 from egress.proxy.settings import unknown_variables
 from egress.rules.compile.load import LoadResult
@@ -79,7 +73,7 @@ class ProxyServer:
     def __init__(self, start: StartValues, clock: Clock) -> None:
         self._start = start
         # Rules that were found count like rules that were named: hints name them.
-        self._values = start.effective.values.model_copy(update={"rules": start.chosen.paths})
+        self._values = start.effective.values.model_copy(update={"rules": start.rules.paths})
         self._clock = clock
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -128,13 +122,13 @@ class ProxyServer:
         routes: dict[tuple[str, str], RouteHandler],
         announce: Callable[[ReadyReport], None],
     ) -> None:
-        values, engine = self._values, parts.engine
+        values, engine, start = self._values, parts.engine, self._start
         folding = logs.set_up_logging(
             values.log_level, values.log_format, self._clock, engine.secrets.all_needles
         )
         sandboxes = self._sandboxes(parts) if values.handover else None
         process = ProcessHooks(
-            self._files, lambda: self._read(engine), self.stop, lambda: self._remark(engine)
+            start.rules.files, lambda: self._read(engine), self.stop, lambda: self._remark(engine)
         )
         kept = KeptRevocations(values.state_dir)
         service = ControlService(engine, parts.door, listening, process, sandboxes, kept)
@@ -148,7 +142,7 @@ class ProxyServer:
                 "started",
                 version=__version__,
                 policy=engine.policy.digest,
-                files=", ".join(self._files()),
+                files=", ".join(start.rules.files()),
                 chains=engine.audit.chains,
             )
             service.record_kept()
@@ -223,7 +217,7 @@ class ProxyServer:
             "proxy.started",
             version=__version__,
             policy=engine.policy.digest[:12],
-            rules=self._start.chosen.names,
+            rules=self._start.rules.names,
             settings=", ".join(given),
         )
         for name, meant in unknown_variables(self._start.captured.environ):
@@ -263,21 +257,15 @@ class ProxyServer:
         )
 
     def _read(self, engine: ProxyEngine) -> LoadResult:
-        loaded = read_rules(self._start.chosen, self._start.trust, self._clock.now())
+        loaded = self._start.rules.read(self._clock.now())
         in_use = [sandbox.identity.profile for sandbox in list(engine.sandboxes.values())]
-        return refuse_without_profiles(loaded, in_use, self._files()[0])
+        return refuse_without_profiles(loaded, in_use, self._start.rules.files()[0])
 
     def _option_of_runtime_dir(self) -> str:
         """Return the option that moves the runtime folder: its own, or that of the state folder around it."""
         values, origin = self._values, self._start.effective.origins["runtime_dir"]
         follows = origin == "default" and values.runtime_dir.is_relative_to(values.state_dir)
         return "--state-dir" if follows else "--runtime-dir"
-
-    def _files(self) -> list[str]:
-        try:
-            return [printable_path(path) for path in find_rule_files(self._start.chosen.paths, Path())]
-        except EgressError:
-            return [printable_path(path) for path in self._start.chosen.paths]
 
     # Beside the connections
 
@@ -317,9 +305,7 @@ class ProxyServer:
             service.policies.expire()
 
     async def _watching(self, service: ControlService) -> None:
-        start = self._start
-        async for _ in changes(watched_files(start.chosen, start.trust), start.seen):
-            await service.reload("a file has changed")
+        await self._start.rules.follow(service.reload)
 
     def _watch_signals(self, service: ControlService) -> None:
         loop = asyncio.get_running_loop()

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from egress.policy.rule_source import RuleSource
-from egress.policy.trust import TrustedFiles
+from egress.proxy.process.rule_feed import RuleFeed
 from egress.proxy.setting_values import ListenAddress
 from egress.proxy.settings import EffectiveSettings
 from egress.rules.decide.policy import Policy
@@ -18,25 +17,17 @@ if TYPE_CHECKING:
     from egress.secrets import CapturedEnvironment, UnavailableSecret
 
 
-def watched_files(chosen: RuleSource, trust: TrustedFiles) -> tuple[Path, ...]:
-    """Return the files whose change triggers a reload of the rules."""
-    # A changed rule file may wait for the user to trust it again.
-    return (*chosen.paths, trust.file) if chosen.needs_trust else chosen.paths
-
-
 @dataclass(frozen=True, slots=True)
 class StartValues:
     """The inputs of a proxy."""
 
     effective: EffectiveSettings
-    chosen: RuleSource
-    trust: TrustedFiles
+    rules: RuleFeed
     policy: Policy
+    """The rules to start with; empty if they are still to come."""
     captured: CapturedEnvironment
     findings: tuple[Finding, ...] = ()
     """Findings in the rules that do not keep them from being used."""
-    seen: tuple[object, ...] | None = None
-    """The fingerprint of the rule files, taken before they were read, so that no later change is missed."""
 
 
 @dataclass(frozen=True, slots=True)

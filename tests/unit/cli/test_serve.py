@@ -17,6 +17,7 @@ from egress.cli.main import main
 from egress.cli.serve import _announce, _say_waiting, serve
 from egress.policy.rule_source import RuleSource
 from egress.policy.trust import TrustedFiles
+from egress.proxy.process.rule_feed import RuleFiles
 from egress.proxy.process.start_values import ReadyReport, StartValues
 from egress.proxy.setting_values import ListenAddress
 from egress.proxy.settings import Settings, flag, read
@@ -119,7 +120,8 @@ def announced(
     assert policy is not None
     effective = read(given)
     chosen = RuleSource((Path("hosts.yaml"),))
-    start = StartValues(effective, chosen, TrustedFiles(effective.values.state_dir), policy, Taken({}, {}))
+    rules = RuleFiles(chosen, TrustedFiles(effective.values.state_dir))
+    start = StartValues(effective, rules, policy, Taken({}, {}))
     control, stand_ins = effective.values.runtime_dir / "control.sock", (("api", "x" * 200),)
     _announce(ReadyReport(addresses, control, stand_ins, lacking=lacking), start)
     return capsys.readouterr().out.splitlines()
