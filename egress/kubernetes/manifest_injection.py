@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from egress.errors import ContentError
+from egress.kubernetes.authority_job import is_authority_job
 from egress.kubernetes.gate_check import check_gate, is_gate
 from egress.kubernetes.manifest_check import check_sandbox
 from egress.kubernetes.manifest_findings import ManifestFinding, finding_at, finding_of_text
@@ -74,7 +75,8 @@ def inject_manifests(
 
 def _complete(found: ManifestObject, value: Value, plan: InjectionPlan) -> None:
     pod = pod_of(found)
-    if pod is not None and (pod.is_agent_sandbox or not has_label(pod.labels, plan.labels.proxy)):
+    is_ours = pod is not None and (has_label(pod.labels, plan.labels.proxy) or is_authority_job(pod))
+    if pod is not None and (pod.is_agent_sandbox or not is_ours):
         template = _at(value, POD_FIELDS[found.group, found.kind])
         if isinstance(template, dict):
             inject_pod(template, plan, keeps_gate=_has_good_gate(pod, plan))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from egress.kubernetes.authority_job import is_authority_job
 from egress.kubernetes.label_selector import requires
 from egress.kubernetes.manifest_node import ManifestNode
 from egress.kubernetes.manifest_objects import ManifestObject
@@ -34,7 +35,7 @@ class ManifestSet:
     sandboxes: tuple[PodShape, ...]
     proxies: tuple[PodShape, ...]
     strangers: tuple[PodShape, ...]
-    """Pods with neither label."""
+    """Pods with neither label that are not the job of the authority."""
     policies: dict[str, tuple[PodPolicy, ...]]
     """By namespace."""
     labels: PodLabels
@@ -78,7 +79,7 @@ def manifest_set(objects: Iterable[ManifestObject], labels: PodLabels) -> Manife
         known,
         tuple(sandboxes),
         tuple(pod for pod in others if has_label(pod.labels, labels.proxy)),
-        tuple(pod for pod in others if not has_label(pod.labels, labels.proxy)),
+        tuple(pod for pod in others if not (has_label(pod.labels, labels.proxy) or is_authority_job(pod))),
         {namespace: tuple(each) for namespace, each in policies.items()},
         labels,
     )

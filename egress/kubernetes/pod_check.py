@@ -96,14 +96,20 @@ def _check_volume(manifests: ManifestSet, pod: PodShape, volume: ManifestNode) -
             if not item.at(field).is_missing:
                 yield finding_at(code, source, item.at(field))
     claim = volume.at("persistentVolumeClaim", "claimName")
-    if claim.text() and claim.text() in _claims_of_proxies(manifests, source.namespace):
+    if claim.text() and _is_claim_of_proxy(manifests, source.namespace, claim.text()):
         yield finding_at("pod.proxy-volume", source, claim)
 
 
-def _claims_of_proxies(manifests: ManifestSet, namespace: str) -> set[str]:
-    return {
-        volume.at("persistentVolumeClaim", "claimName").text()
-        for proxy in manifests.proxies
-        if proxy.source.namespace == namespace
-        for volume in proxy.spec.at("volumes").items()
-    } - {""}
+def _is_claim_of_proxy(manifests: ManifestSet, namespace: str, claim: str) -> bool:
+    for proxy in manifests.proxies:
+        if proxy.source.namespace != namespace:
+            continue
+        volumes = proxy.spec.at("volumes").items()
+        if any(volume.at("persistentVolumeClaim", "claimName").text() == claim for volume in volumes):
+            return True
+        # A stateful set names the claim of each replica: TEMPLATE-NAME-NUMBER.
+        for template in proxy.source.node.at("spec", "volumeClaimTemplates").items():
+            name = f"{template.at('metadata', 'name').text()}-{proxy.source.name}-"
+            if claim.startswith(name) and claim.removeprefix(name).isdigit():
+                return True
+    return False

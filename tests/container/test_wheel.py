@@ -82,8 +82,8 @@ def test_all_that_images_are_made_of_is_inside(installed: Installed) -> None:
 def test_what_runs_the_images_is_inside(installed: Installed, tmp_path: Path) -> None:
     done = installed.egress("image", "files", str(tmp_path / "mine"))
     assert done.returncode == 0, done.stderr
-    for name in recipes.deployment_files():
-        assert (tmp_path / "mine" / name).read_bytes() == (FOLDER / name).read_bytes()
+    for name, source in recipes.deployment_files().items():
+        assert (tmp_path / "mine" / name).read_bytes() == source.read_bytes()
 
 
 def test_the_script_for_a_checkout_says_that_this_is_none(installed: Installed) -> None:

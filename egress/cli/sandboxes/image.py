@@ -108,7 +108,7 @@ def context(which: str, file: Path) -> int:
 @image.command(short_help="Write compose.yaml and other deployment files.")
 @click.argument("folder", type=_PATH)
 def files(folder: Path) -> int:
-    """Write editable deployment files into a folder: compose.yaml, kubernetes.yaml, rules.
+    """Write editable deployment files into a folder: compose.yaml, kubernetes.yaml, a Helm chart, rules.
 
     Existing files are not replaced.
 

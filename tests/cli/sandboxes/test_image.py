@@ -18,8 +18,10 @@ def test_what_runs_the_images_is_written_into_a_folder(tmp_path: Path, capfd: Ca
     assert main(["image", "files", str(target)]) == 0
     written = {path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file()}
     assert {"compose.yaml", "kubernetes.yaml", "resolv.conf", "rules/hosts.yaml"} <= written
+    assert {"chart/Chart.yaml", "chart/.helmignore", "chart/templates/gateway.yaml"} <= written
+    sources = recipes.deployment_files()
     for name in written:
-        assert (target / name).read_bytes() == (recipes.folder() / name).read_bytes()
+        assert (target / name).read_bytes() == sources[name].read_bytes()
         # Other users than this one read it in their containers.
         assert (target / name).stat().st_mode & 0o777 == 0o644
     assert len(capfd.readouterr().out.splitlines()) == len(written)

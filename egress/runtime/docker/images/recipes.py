@@ -21,6 +21,7 @@ from egress.runtime.errors import UnsupportedError
 _PACKAGE_FOLDER: Final = Path(egress.__file__).parent
 _LOCK_NAME: Final = "requirements.lock"
 _RECIPES_FOLDER: Final = "container"
+_CHART_FOLDER: Final = "chart"
 _DEPLOYMENT_FILES: Final = (
     "compose.yaml",
     "kubernetes.yaml",
@@ -117,9 +118,21 @@ def for_door() -> Recipe:
     return Recipe(file, {file: folder() / "door/Dockerfile", program: _PACKAGE_FOLDER.parent / program})
 
 
+def chart() -> Path:
+    """The folder of the Helm chart. Raises `UnsupportedError` if the installation has none."""
+    for place in (folder() / _CHART_FOLDER, folder().parent / "charts/egress"):
+        if (place / "Chart.yaml").is_file():
+            return place
+    raise UnsupportedError("this installation has no chart", "reinstall the complete package")
+
+
 def deployment_files() -> Mapping[str, Path]:
     """Files for running the images, which users edit, by path within their folder."""
-    return {name: folder() / name for name in sorted(_own(*_DEPLOYMENT_FILES))}
+    root = chart()
+    inside = sorted(path for path in root.rglob("*") if path.is_file())
+    return {name: folder() / name for name in sorted(_own(*_DEPLOYMENT_FILES))} | {
+        f"{_CHART_FOLDER}/{path.relative_to(root).as_posix()}": path for path in inside
+    }
 
 
 def _own(*patterns: str) -> Iterator[str]:

@@ -108,6 +108,11 @@ def test_an_installation_holds_them_in_the_package(tmp_path: Path, monkeypatch: 
         recipes.lock()
     (place / "requirements.lock").touch()
     assert recipes.lock() == place / "requirements.lock"
+    with pytest.raises(UnsupportedError, match="no chart"):
+        recipes.chart()
+    (place / "chart").mkdir()
+    (place / "chart/Chart.yaml").touch()
+    assert recipes.chart() == place / "chart"
 
 
 def test_every_file_of_the_recipes_is_of_use_where_it_was_installed() -> None:
