@@ -43,8 +43,12 @@ class WebSocketLostError(OSError):
 class WebSocketClient:
     """One WebSocket, from its handshake to `close`."""
 
-    def __init__(self, sock: socket.socket, endpoint: ApiEndpoint, target: str) -> None:
+    def __init__(
+        self, sock: socket.socket, endpoint: ApiEndpoint, target: str, subprotocol: str = ""
+    ) -> None:
+        """`subprotocol` is one that the server has to speak; empty for none."""
         self._sock = sock
+        self._subprotocols = [subprotocol] if subprotocol else []
         self._endpoint = endpoint
         self._target = target
         self._connection = WSConnection(ConnectionType.CLIENT)
@@ -59,11 +63,20 @@ class WebSocketClient:
         Raises `WebSocketLostError`.
         """
         extra = [(name.encode(), value.encode()) for name, value in self._endpoint.headers]
-        self._send(Request(host=self._endpoint.host, target=self._target, extra_headers=extra))
+        asked = Request(
+            host=self._endpoint.host,
+            target=self._target,
+            extra_headers=extra,
+            subprotocols=self._subprotocols,
+        )
+        self._send(asked)
+        # A refusal comes in parts: its status first, its body with the events behind it.
         status, body = 0, b""
         while True:
             match self._next():
-                case AcceptConnection():
+                case AcceptConnection(subprotocol=spoken):
+                    if (spoken or "") != "".join(self._subprotocols):
+                        raise WebSocketLostError("the server speaks another protocol")
                     return None
                 case RejectConnection(status_code=code, has_body=has_body):
                     status = code

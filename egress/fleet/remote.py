@@ -16,6 +16,7 @@ from typing import BinaryIO, Final, Self
 from egress.api import schema
 from egress.api.client import ApiClient, ApiLostError, ApiProblemError
 from egress.api.endpoint import ApiEndpoint, UnixEndpoint
+from egress.api.paired_socket import pair_with
 from egress.errors import reason_of
 from egress.fleet import api_values
 from egress.fleet.errors import FleetUnavailableError
@@ -27,7 +28,6 @@ from egress.fleet.remote_policies import RemotePolicies
 from egress.fleet.remote_process import RemoteProcess, gone_error
 from egress.fleet.remote_progress import told_call
 from egress.fleet.remote_sessions import RemoteSessions
-from egress.fleet.remote_socket import open_remote_socket
 from egress.fleet.remote_tracking import RemoteTracker
 from egress.runtime.disk_space import SpaceCheckedFile
 from egress.runtime.protocol import NO_OUTPUT, Output
@@ -219,7 +219,7 @@ class RemoteRuntime:
     def dial(self, name: str, port: int) -> socket.socket:
         with self._translated():
             stream = self._client.open_stream("dial", {"name": name, "port": str(port)})
-        return open_remote_socket(stream, lambda: self._client.leave_stream(stream))
+        return pair_with(stream, lambda: self._client.leave_stream(stream))
 
     # Previews
 
