@@ -52,6 +52,32 @@ def read_private(path: Path, max_bytes: int, cure: str, *, is_named: bool = Fals
         raise _failure(path, "read", error, cure) from None
 
 
+def read_mounted(path: Path, max_bytes: int, cure: str) -> bytes:
+    """Return at most `max_bytes` of a private file that a cluster mounts.
+
+    Such a file is a link, belongs to root, and is readable by one group of this process. Raises
+    `FileNotFoundError`, and `UnreadableError` for a file that anybody else may read or change.
+    """
+    try:
+        with os.fdopen(os.open(path, _READ_FLAGS), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise UnreadableError(f"{path} is not a regular file", cure)
+            if status.st_uid not in {0, os.geteuid()}:
+                raise UnreadableError(f"{path} belongs to another user", cure)
+            is_own_group = status.st_gid in {os.getegid(), *os.getgroups()}
+            if status.st_mode & (_OTHERS_MASK if not is_own_group else _OTHERS_MASK & ~stat.S_IRGRP):
+                raise UnreadableError(
+                    f"{path} is open to other users (mode {stat.S_IMODE(status.st_mode):04o})",
+                    f"mount it with mode 0440, or {cure}",
+                )
+            return file.read(max_bytes)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _failure(path, "read", error, cure) from None
+
+
 def read_or_create_private(
     path: Path, make: Callable[[], bytes], max_bytes: int, cure: str, *, is_named: bool = False
 ) -> bytes:

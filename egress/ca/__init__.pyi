@@ -4,7 +4,7 @@ from egress.ca.authority import Authority
 from egress.ca.bundle import merged_bundle, public_roots
 from egress.ca.constraints import Constraints
 from egress.ca.issue import Leaf
-from egress.ca.store import DEFAULT_NAME, AuthorityStore
+from egress.ca.store import DEFAULT_NAME, AuthorityStore, new_authority_file
 
 __all__ = [
     "DEFAULT_NAME",
@@ -13,5 +13,6 @@ __all__ = [
     "Constraints",
     "Leaf",
     "merged_bundle",
+    "new_authority_file",
     "public_roots",
 ]

@@ -75,6 +75,20 @@ class Authority:
         key, certificate = keyfile.read(path)
         return cls(path.stem, key, certificate)
 
+    @classmethod
+    def load_mounted(cls, path: Path, now: int) -> Authority:
+        """Read an authority that a cluster keeps, and that all replicas of a proxy have together.
+
+        Raises `UnreadableError` and `ContentError`, also for one that has expired.
+        """
+        authority = cls(path.stem, *keyfile.read_from_cluster(path))
+        if not authority.is_valid_at(now):
+            raise ContentError(
+                f"the certificate authority in {path} has expired, or the clock is wrong",
+                "delete its secret and the ConfigMap of its certificate, and let `egress k8s ca` make both",
+            )
+        return authority
+
     @property
     def certificate_pem(self) -> bytes:
         """Return the certificate for clients to trust. It holds no secret."""

@@ -23,10 +23,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from egress.errors import ContentError, UnreadableError, reason_of
-from egress.private_file import FOLDER_MODE, read_private, refuse_others, write_atomically
+from egress.private_file import FOLDER_MODE, read_mounted, read_private, refuse_others, write_atomically
 
 _MAX_BYTES: Final = 1 << 20
 _ANOTHER_FOLDER: Final = "name another folder with --state-dir"
+_FROM_CLUSTER: Final = "let `egress k8s ca` make it in a cluster, and mount the secret"
 
 
 def read(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
@@ -35,20 +36,33 @@ def read(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     Raises `UnreadableError` if the file is missing, not a regular file of this user, or open to others;
     `ContentError` if it does not hold an authority.
     """
-    data = _content(path)
+    return parse(_content(path), str(path), _new_one(path))
+
+
+def read_from_cluster(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    """Return key and certificate of a file that a cluster mounts; raises what `read` raises."""
+    try:
+        data = read_mounted(path, _MAX_BYTES, _FROM_CLUSTER)
+    except FileNotFoundError:
+        raise UnreadableError(f"no certificate authority at {path}", _FROM_CLUSTER) from None
+    return parse(data, str(path), _FROM_CLUSTER)
+
+
+def parse(data: bytes, place: str, cure: str) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    """Return key and certificate of an authority. Raises `ContentError`, which names the place."""
     # Parse errors quote bytes of the file, so none is passed on.
     try:
         key = load_pem_private_key(data, None)
         certificate = x509.load_pem_x509_certificate(data)
     except (ValueError, TypeError):
-        raise ContentError(f"{path} contains no certificate authority", _new_one(path)) from None
+        raise ContentError(f"{place} contains no certificate authority", cure) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ContentError(f"the key in {path} is not a P-256 key", _new_one(path))
+        raise ContentError(f"the key in {place} is not a P-256 key", cure)
     # A pair that does not match would fail only later, in the TLS handshake of every client.
     if certificate.public_key() != key.public_key():
-        raise ContentError(f"key and certificate in {path} do not belong together", _new_one(path))
+        raise ContentError(f"key and certificate in {place} do not belong together", cure)
     if not _is_root(certificate):
-        raise ContentError(f"the certificate in {path} is not that of an Egress authority", _new_one(path))
+        raise ContentError(f"the certificate in {place} is not that of an Egress authority", cure)
     return key, certificate
 
 
@@ -63,7 +77,7 @@ def write(
         path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         # Checked after mkdir: the folder may be older, and another user could exchange the key in it.
         refuse_others(path.parent, path.parent.lstat(), _ANOTHER_FOLDER, FOLDER_MODE)
-        return write_atomically(path, _as_pem(key, certificate), replace=replace)
+        return write_atomically(path, as_pem(key, certificate), replace=replace)
     except OSError as error:
         raise UnreadableError(
             f"{path} cannot be written: {reason_of(error)}",
@@ -94,7 +108,8 @@ def _is_root(certificate: x509.Certificate) -> bool:
     return basic.ca and basic.path_length == 0
 
 
-def _as_pem(key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> bytes:
+def as_pem(key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> bytes:
+    """Return the content of the file: the key, and then the certificate."""
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return secret + certificate.public_bytes(Encoding.PEM)
 

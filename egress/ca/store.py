@@ -24,6 +24,12 @@ DEFAULT_NAME: Final = "default"
 _NAME_PATTERN = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 
 
+def new_authority_file(name: str, now: int) -> bytes:
+    """Return the content of a file with a new authority, for a store that is not a folder of this machine."""
+    key = issue.new_key()
+    return keyfile.as_pem(key, issue.root_certificate(name, key, now, PERSISTED_LIFETIME))
+
+
 class AuthorityStore:
     """The authorities in one folder. Files are only read or written on request."""
 

@@ -46,7 +46,10 @@ COMMANDS = {
     "status": ("egress.cli.status:status", "Show the status of a running proxy."),
     "metrics": ("egress.cli.metrics:metrics", "Print the metrics of a running proxy for Prometheus."),
     "gate": ("egress.cli.gate:gate", "Hold a pod back until its network leads to the proxy alone."),
-    "k8s": ("egress.cli.kubernetes:k8s", "Check and complete Kubernetes manifests."),
+    "k8s": (
+        "egress.cli.kubernetes:k8s",
+        "Check Kubernetes manifests, complete them, and make a gateway's authority.",
+    ),
     "doctor": ("egress.cli.doctor:doctor", "Find problems around the proxy, and their fixes."),
     "kill": ("egress.cli.kill:kill", "Revoke a sandbox, host or secret immediately."),
     "policy": ("egress.cli.policy:policy", "Show or change what one sandbox may do for now."),

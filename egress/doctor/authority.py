@@ -24,8 +24,10 @@ EXPIRY_WARNING: Final = 30 * DAY_SECONDS
 
 def usable_authority(setup: ProxySetup) -> Authority | None:
     """Return the authority of the sandbox; None if a proxy would not start with it."""
-    store = _store(setup)
+    store, mounted = _store(setup), setup.values.authority_file
     try:
+        if mounted is not None:
+            return Authority.load_mounted(mounted, setup.clock.now())
         # Opening would create a missing authority, so ask first.
         return _opened(setup, store) if store.has(setup.values.sandbox) else None
     except EgressError:
@@ -34,9 +36,11 @@ def usable_authority(setup: ProxySetup) -> Authority | None:
 
 def check(setup: ProxySetup) -> Iterator[Diagnosis]:
     """Check the authority of the sandbox, then look for trouble with those of other sandboxes."""
-    store, name = _store(setup), setup.values.sandbox
+    store, name, mounted = _store(setup), setup.values.sandbox, setup.values.authority_file
     try:
-        if store.has(name):
+        if mounted is not None:
+            yield _judged_mounted(Authority.load_mounted(mounted, setup.clock.now()), setup.clock.now())
+        elif store.has(name):
             yield from _judged(setup, _opened(setup, store))
         else:
             yield note(name, f"none yet: the first start creates it in {store.directory}")
@@ -50,6 +54,18 @@ def check(setup: ProxySetup) -> Iterator[Diagnosis]:
             store.load(other)
         except EgressError as error:
             yield from_error(other, error)
+
+
+def _judged_mounted(authority: Authority, now: int) -> Diagnosis:
+    left = (authority.not_after - now) // DAY_SECONDS
+    if left * DAY_SECONDS < EXPIRY_WARNING:
+        return warning(
+            authority.name,
+            f"expires in {left} days; clients that trust it will then fail",
+            "delete its secret and the ConfigMap of its certificate, let `egress k8s ca` make both, "
+            "and restart the replicas and the sandboxes",
+        )
+    return ok(authority.name, f"valid for {left} more days; key and certificate match")
 
 
 def _store(setup: ProxySetup) -> AuthorityStore:

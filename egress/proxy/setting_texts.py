@@ -11,6 +11,7 @@ RULES: Final = "Rule files, or folders of them."
 RULES_CONFIGMAP: Final = (
     "Take the rules from the key `hosts.yaml` of this ConfigMap in the namespace of the pod, and watch it."
 )
+AUTHORITY_FILE: Final = "A file with the key and certificate of the authority, such as a mounted secret."
 RESOLVE: Final = "Dial this address for a name. The address checks still apply."
 UPSTREAM_CA: Final = "Certificates of authorities to trust for upstreams, beside the public ones."
 STATE_DIR: Final = "Where the audit log, the authority and the list of trusted files are kept."

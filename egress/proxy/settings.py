@@ -129,6 +129,9 @@ class Settings(BaseSettings):
     ca_constrain: bool = Field(
         default=False, description="Limit the authority of the sandbox to the hosts the rules name."
     )
+    authority_file: Annotated[Path | None, SettingDisplay("FILE")] = Field(
+        default=None, description=texts.AUTHORITY_FILE
+    )
     state_dir: Annotated[Path, SettingDisplay("FOLDER", "`~/.local/state/egress`")] = Field(
         default_factory=lambda: environment.state_dir(environment.read_environment()),
         description=texts.STATE_DIR,
@@ -216,6 +219,15 @@ class Settings(BaseSettings):
         if self.rules_configmap is not None and self.ca_constrain:
             raise setting_error(
                 "--ca-constrain needs the rules at the start, and a ConfigMap is read later",
+                "leave one of them out",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _say_whose_authority(self) -> Self:
+        if self.authority_file is not None and self.ca_constrain:
+            raise setting_error(
+                "--ca-constrain is for an authority that this proxy makes, and --authority-file names one",
                 "leave one of them out",
             )
         return self

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from egress.errors import UnreadableError
-from egress.private_file import read_or_create_private, read_private, refuse_others, write_atomically
+from egress.private_file import (
+    read_mounted,
+    read_or_create_private,
+    read_private,
+    refuse_others,
+    write_atomically,
+)
 
 CURE = "name another"
 
@@ -155,3 +161,41 @@ def test_file_and_folder_are_synchronised(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(stat.S_ISDIR(os.fstat(fd).st_mode)))
     write_atomically(tmp_path / "file", b"new", replace=False)
     assert synced == [False, True]
+
+
+def test_a_mounted_file_may_belong_to_root_and_to_a_group_of_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = put(tmp_path / "..data", 0o440)
+    link = tmp_path / "key"
+    link.symlink_to(file)
+    assert read_mounted(link, 100, CURE) == b"not to be quoted"
+    monkeypatch.setattr(os, "getgroups", list)
+    monkeypatch.setattr(os, "getegid", lambda: file.stat().st_gid + 1)
+    with pytest.raises(UnreadableError, match="open to other users"):
+        read_mounted(link, 100, CURE)
+    file.chmod(0o400)
+    assert read_mounted(link, 100, CURE) == b"not to be quoted"
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o460, 0o442, 0o640 | 0o1])
+def test_a_mounted_file_that_others_read_or_a_group_writes_is_refused(mode: int, tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match="open to other users"):
+        read_mounted(put(tmp_path / "key", mode), 100, CURE)
+
+
+def test_a_mounted_file_of_a_stranger_or_no_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = put(tmp_path / "key", 0o440)
+    with pytest.raises(UnreadableError, match="is a directory"):
+        read_mounted(tmp_path, 100, CURE)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnreadableError, match="not a regular file"):
+        read_mounted(tmp_path / "pipe", 100, CURE)
+    with pytest.raises(FileNotFoundError):
+        read_mounted(tmp_path / "missing", 100, CURE)
+    os.chown(file, os.getuid() or 12345, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    with pytest.raises(UnreadableError, match="belongs to another user"):
+        read_mounted(file, 100, CURE)

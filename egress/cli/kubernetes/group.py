@@ -1,16 +1,17 @@
-"""`egress k8s`: the group of commands about Kubernetes manifests."""
+"""`egress k8s`: the group of commands about Kubernetes."""
 
 from __future__ import annotations
 
 import click
 
+from egress.cli.kubernetes.ca import ca
 from egress.cli.kubernetes.check import check
 from egress.cli.kubernetes.inject import inject
 
 
 @click.group()
 def k8s() -> None:
-    """Check Kubernetes manifests of sandboxes, and complete them.
+    """Check Kubernetes manifests of sandboxes, complete them, and make what a gateway needs.
 
     \b
     Examples:
@@ -19,5 +20,6 @@ def k8s() -> None:
     """
 
 
+k8s.add_command(ca)
 k8s.add_command(check)
 k8s.add_command(inject)

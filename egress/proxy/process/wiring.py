@@ -15,6 +15,7 @@ from egress.audit import key as audit_key
 from egress.audit.inflight import MAX_SLOTS
 from egress.audit.log_opening import open_log
 from egress.audit.sink import Sink
+from egress.ca.authority import Authority
 from egress.ca.constraints import Constraints
 from egress.ca.store import AuthorityStore
 from egress.proxy.clock import Clock
@@ -120,11 +121,14 @@ def wire_proxy(
 def open_sandbox(values: Settings, policy: Policy, clock: Clock) -> ServedSandbox:
     """Return the sandbox behind the listeners, with the authority and the stand-ins it had before."""
     identity = Identity(values.sandbox, values.profile)
-    constraints = Constraints.for_policy(policy, identity) if values.ca_constrain else None
-    store = AuthorityStore(values.state_dir / "ca")
-    authority = store.open(
-        values.sandbox, clock.now(), constraints, rules=values.rules, profile=values.profile
-    )
+    if values.authority_file is not None:
+        authority = Authority.load_mounted(values.authority_file, clock.now())
+    else:
+        constraints = Constraints.for_policy(policy, identity) if values.ca_constrain else None
+        store = AuthorityStore(values.state_dir / "ca")
+        authority = store.open(
+            values.sandbox, clock.now(), constraints, rules=values.rules, profile=values.profile
+        )
     key = read_or_make_key(values.state_dir / "placeholders" / f"{values.sandbox}.key")
     return ServedSandbox(identity, authority, key)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from egress.audit.sink import Sink
+from egress.ca import new_authority_file
 from egress.errors import ContentError, UnreadableError
 from egress.proxy.clock import SystemClock
 from egress.proxy.lanes.denial_lane import DenialLane
@@ -115,3 +116,16 @@ def test_without_a_file_there_is_no_password(tmp_path: Path) -> None:
     assert password_of(None) == b""
     with pytest.raises(UnreadableError):
         password_of(tmp_path / "missing")
+
+
+def test_replicas_have_the_authority_of_the_file_together(tmp_path: Path, policy: Policy) -> None:
+    file = tmp_path / "authority.pem"
+    file.write_bytes(new_authority_file("gateway", CLOCK.now()))
+    file.chmod(0o440)
+    one, two = (
+        open_sandbox(values(tmp_path / name, authority_file=file), policy, CLOCK) for name in ("one", "two")
+    )
+    assert one.authority.fingerprint == two.authority.fingerprint
+    assert one.placeholder_key != two.placeholder_key
+    # The folder of a replica has no key of its own.
+    assert not list(tmp_path.rglob("ca/*.pem"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.ca import Authority, Constraints
+from egress.ca import Authority, Constraints, new_authority_file
 from egress.ca import authority as module
 from egress.ca.issue import DAY_SECONDS
 from egress.errors import ContentError
@@ -147,3 +147,14 @@ def test_the_fingerprint_is_spelled_like_that_of_openssl() -> None:
     parts = Authority.create("one", NOW).fingerprint.split(":")
     assert len(parts) == 32
     assert all(len(part) == 2 and part == part.upper() for part in parts)
+
+
+def test_a_mounted_authority_signs_until_it_ends(tmp_path: Path) -> None:
+    file = tmp_path / "authority.pem"
+    file.write_bytes(new_authority_file("gateway", NOW))
+    file.chmod(0o400)
+    one, two = (Authority.load_mounted(file, NOW) for _ in range(2))
+    # Replicas show leaves of one authority.
+    assert one.leaf("example.com", NOW).certificate.issuer == two.certificate.subject
+    with pytest.raises(ContentError, match="has expired"):
+        Authority.load_mounted(file, NOW + 400 * 24 * 3600)

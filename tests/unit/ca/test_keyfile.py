@@ -149,3 +149,16 @@ def test_an_authority_is_loaded_by_its_file(path: Path) -> None:
     authority = Authority.load(path)
     assert authority.name == "one"
     assert authority.leaf("a.example.com", NOW).host == "a.example.com"
+
+
+def test_the_file_that_a_cluster_mounts_is_read_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "authority.pem"
+    file.write_bytes(keyfile.as_pem(KEY, ROOT))
+    file.chmod(0o440)
+    key, certificate = keyfile.read_from_cluster(file)
+    assert (key.private_numbers(), certificate) == (KEY.private_numbers(), ROOT)
+    file.chmod(0o444)
+    with pytest.raises(UnreadableError, match="open to other users"):
+        keyfile.read_from_cluster(file)
+    with pytest.raises(UnreadableError, match="no certificate authority at"):
+        keyfile.read_from_cluster(tmp_path / "missing")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.ca import AuthorityStore, keyfile
+from egress.ca import AuthorityStore, keyfile, new_authority_file
 from egress.ca.constraints import Constraints
 from egress.ca.issue import DAY_SECONDS, new_key, root_certificate
 from egress.doctor import authority
@@ -106,3 +106,27 @@ def test_those_of_other_sandboxes_are_told_only_where_there_is_trouble(
     needs_care(
         by_name(authority.check(patient(tmp_path, now=NOW)))["two"], Level.FAULT, "open to other users"
     )
+
+
+def test_an_authority_that_a_cluster_keeps_is_told_with_its_days(tmp_path: Path) -> None:
+    file = tmp_path / "authority.pem"
+    file.write_bytes(new_authority_file("gateway", NOW))
+    file.chmod(0o400)
+    setup = patient(tmp_path, authority_file=file, now=NOW)
+    assert "365 more days" in only(authority.check(setup)).fact
+    loaded = authority.usable_authority(setup)
+    assert loaded is not None
+    assert loaded.name == "authority"
+    # The folder of this machine has none, and gets none.
+    assert not (tmp_path / "state/ca").exists()
+
+
+def test_the_end_of_such_an_authority_is_told_before(tmp_path: Path) -> None:
+    file = tmp_path / "authority.pem"
+    file.write_bytes(new_authority_file("gateway", NOW))
+    file.chmod(0o400)
+    late = patient(tmp_path, authority_file=file, now=NOW + 340 * DAY_SECONDS)
+    needs_care(only(authority.check(late)), Level.WARNING, "expires in 25 days")
+    over = patient(tmp_path, authority_file=file, now=NOW + 366 * DAY_SECONDS)
+    needs_care(only(authority.check(over)), Level.FAULT, "has expired")
+    assert authority.usable_authority(over) is None

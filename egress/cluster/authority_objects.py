@@ -1,0 +1,101 @@
+"""The authority of a gateway as objects of its namespace: the key for its replicas, the certificate for pods.
+
+Both are created and never changed: whoever trusts a certificate would be cut off by another one. Two jobs at
+a time are no harm, since the API server lets only one of them create the Secret, and both go on from there.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from egress.cluster.api_call import ApiRefusedError, Json, call
+from egress.cluster.api_server import ClusterApi
+from egress.errors import ContentError
+
+AUTHORITY_NAME: Final = "egress-authority"
+TRUST_NAME: Final = "egress-trust"
+AUTHORITY_KEY: Final = "authority.pem"
+CERTIFICATE_KEY: Final = "ca.pem"
+BUNDLE_KEY: Final = "bundle.pem"
+_LABELS: Final = {"app.kubernetes.io/name": "egress"}
+
+
+@dataclass(frozen=True, slots=True)
+class TrustTexts:
+    """What pods get: the certificate alone, and with the public roots."""
+
+    certificate: str
+    bundle: str
+
+
+def keep_authority(api: ClusterApi, make: Callable[[], bytes]) -> tuple[bytes, bool]:
+    """Return the file of the authority in the cluster, and whether it was made now.
+
+    `make` makes it where there is none. Raises `ApiRefusedError`, `UnreadableError`, and `ContentError` for a
+    Secret of this name that holds something else.
+    """
+    made = make()
+    data = {AUTHORITY_KEY: base64.b64encode(made).decode("ascii")}
+    if _create(api, "secrets", AUTHORITY_NAME, {"kind": "Secret", "type": "Opaque", "data": data}):
+        return made, True
+    found = _data(_read(api, "secrets", AUTHORITY_NAME)).get(AUTHORITY_KEY)
+    try:
+        return base64.b64decode(found if isinstance(found, str) else "", validate=True), False
+    except (binascii.Error, ValueError):
+        # The text may be a key: it is not quoted.
+        raise ContentError(
+            f"the Secret {AUTHORITY_NAME} does not hold {AUTHORITY_KEY}", _delete_both(api)
+        ) from None
+
+
+def keep_trust(api: ClusterApi, texts: TrustTexts) -> bool:
+    """Create the ConfigMap that sandboxes mount; return False if it is there with this certificate.
+
+    Raises `ContentError` if it has another one: sandboxes would refuse what the gateway shows.
+    """
+    data = {CERTIFICATE_KEY: texts.certificate, BUNDLE_KEY: texts.bundle}
+    if _create(api, "configmaps", TRUST_NAME, {"kind": "ConfigMap", "data": data}):
+        return True
+    found = _data(_read(api, "configmaps", TRUST_NAME))
+    # While an authority is exchanged the ConfigMap holds two certificates.
+    if any(texts.certificate.strip() not in str(found.get(key, "")) for key in (CERTIFICATE_KEY, BUNDLE_KEY)):
+        raise ContentError(
+            f"the ConfigMap {TRUST_NAME} does not hold the certificate of the Secret {AUTHORITY_NAME}",
+            f"add it, or delete the ConfigMap: `kubectl -n {api.namespace} delete configmap {TRUST_NAME}`",
+        )
+    return False
+
+
+def _create(api: ClusterApi, resource: str, name: str, value: Json) -> bool:
+    meta = {"name": name, "namespace": api.namespace, "labels": _LABELS}
+    try:
+        call(api, "POST", _path(api, resource), {"apiVersion": "v1", "metadata": meta, **value})
+    except ApiRefusedError as error:
+        if error.reason == "AlreadyExists":
+            return False
+        raise
+    return True
+
+
+def _read(api: ClusterApi, resource: str, name: str) -> Json:
+    return call(api, "GET", f"{_path(api, resource)}/{name}")
+
+
+def _path(api: ClusterApi, resource: str) -> str:
+    return f"/api/v1/namespaces/{api.namespace}/{resource}"
+
+
+def _data(found: Json) -> Json:
+    data = found.get("data")
+    return data if isinstance(data, dict) else {}
+
+
+def _delete_both(api: ClusterApi) -> str:
+    return (
+        f"if no sandbox needs it, delete it: `kubectl -n {api.namespace} delete secret/{AUTHORITY_NAME} "
+        f"configmap/{TRUST_NAME}`"
+    )
