@@ -9,8 +9,8 @@ from __future__ import annotations
 import secrets
 import ssl
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 from egress.api_server.access import ApiAccessGuard, host_name, token_digest
 from egress.api_server.app import make_app
 from egress.api_server.call import ApiContext
+from egress.api_server.sandbox_pools import SandboxPool
 from egress.api_server.server import ServingThread, server_config
 from egress.api_server.strict_connection import StrictConnection
 from egress.errors import ContentError, UnreadableError, UsageError, reason_of
@@ -50,6 +51,7 @@ class ApiPortSettings:
     names: tuple[str, ...] = ()
     certificate: Path | None = None
     key: Path | None = None
+    pools: Mapping[str, SandboxPool] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -105,7 +107,9 @@ class ApiPort:
 
     def serve(self, fleet: Fleet, monotonic: Callable[[], float] = time.monotonic) -> None:
         """Answer requests of the API. Nobody at a port may do what only the owner may."""
-        self.serve_app(make_app(ApiContext(fleet, _refuse_shutdown, is_owner_only=False)), monotonic)
+        pools = self._settings.pools
+        context = ApiContext(fleet, _refuse_shutdown, is_owner_only=False, pools=pools)
+        self.serve_app(make_app(context), monotonic)
 
     def serve_app(self, app: ASGIApp, monotonic: Callable[[], float] = time.monotonic) -> None:
         """Answer requests by an application, behind the guard."""

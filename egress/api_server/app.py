@@ -33,6 +33,7 @@ from egress.api_server.call import (
     read_call,
     read_operation_query,
 )
+from egress.api_server.claim_routes import claim_routes
 from egress.api_server.command_events import EVENT_STREAM
 from egress.api_server.events import follow_events
 from egress.api_server.exec_call import serve_exec
@@ -108,6 +109,7 @@ def make_app(context: ApiContext) -> Starlette:
     if not context.is_owner_only:
         routes += bridge_routes(context)
         routes += agent_sandbox_routes(context)
+        routes += claim_routes(context)
     # Paths are compared as they are: a redirect would repeat a request that has a body.
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
     app.router.redirect_slashes = False

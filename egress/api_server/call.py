@@ -20,6 +20,7 @@ from egress.api.operation import Operation
 from egress.api.schema import MAX_BODY_BYTES, Problem
 from egress.api_server.health import HealthLooks
 from egress.api_server.run_log import RunLog
+from egress.api_server.sandbox_pools import SandboxPool
 from egress.errors import EgressError
 from egress.fleet.api_values import problem_of
 from egress.fleet.fleet import Fleet
@@ -49,6 +50,8 @@ class ApiContext:
     waits: CapacityLimiter = field(default_factory=_limiter)
     log: RunLog = field(default_factory=RunLog)
     health: HealthLooks = field(default_factory=HealthLooks)
+    pools: Mapping[str, SandboxPool] = field(default_factory=dict)
+    """What the claims of agent-sandbox's clients may name."""
 
     async def in_thread[T](self, function: Callable[..., T], *values: object) -> T:
         """Run a function that blocks. A caller that leaves does not stop it."""
@@ -149,13 +152,13 @@ def read_query[T: msgspec.Struct](kind: type[T], request: HTTPConnection) -> T:
         raise _unfit("the query", kind, error) from None
 
 
-async def read_body[T: msgspec.Struct](kind: type[T], request: Request) -> T:
-    """Read a JSON body of this form. Raises `UnfitRequestError`."""
+async def read_body[T: msgspec.Struct](kind: type[T], request: Request, most: int = MAX_BODY_BYTES) -> T:
+    """Read a JSON body of this form, of at most so many bytes. Raises `UnfitRequestError`."""
     data = bytearray()
     async for piece in request.stream():
         data += piece
-        if len(data) > MAX_BODY_BYTES:
-            raise UnfitRequestError(f"the body has more than {MAX_BODY_BYTES} bytes", "send less")
+        if len(data) > most:
+            raise UnfitRequestError(f"the body has more than {most} bytes", "send less")
     try:
         return msgspec.json.decode(data or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

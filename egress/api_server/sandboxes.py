@@ -102,6 +102,11 @@ def _spec(call: ApiCall, name: str, settings: SandboxSettings) -> Spec:
             "a client of a port cannot name a folder of this machine as the image",
             "leave the image out, or have its operator choose it with `egress up --image`",
         )
+    return usual_spec(name, settings, image)
+
+
+def usual_spec(name: str, settings: SandboxSettings, image: str) -> Spec:
+    """Return the sandbox that these settings make of an image, with the usual user and folder."""
     user, group = options.caller_ids()
     return spec_from(name, settings, Spec(name=name, image=image, user=user, group=group, workdir=WORKSPACE))
 

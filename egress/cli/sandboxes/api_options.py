@@ -32,6 +32,7 @@ class ApiOptions:
     api_name: tuple[str, ...] = ()
     api_tls_cert: Path | None = None
     api_tls_key: Path | None = None
+    api_pools: Path | None = None
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -51,6 +52,7 @@ class ApiOptions:
             return None
         # Loaded here, since most fleets have no port.
         from egress.api_server.api_port import ApiPortSettings
+        from egress.api_server.sandbox_pools import read_pools
         from egress.cli.sandboxes.listen_address import read_listen_address
 
         found = ApiPortSettings(
@@ -60,6 +62,7 @@ class ApiOptions:
             names=self.api_name,
             certificate=self.api_tls_cert,
             key=self.api_tls_key,
+            pools={} if self.api_pools is None else read_pools(self.api_pools),
         )
         found.check()
         return found
@@ -70,6 +73,7 @@ class ApiOptions:
             ("--api-token-file", self.api_token_file),
             ("--api-tls-cert", self.api_tls_cert),
             ("--api-tls-key", self.api_tls_key),
+            ("--api-pools", self.api_pools),
         ):
             if value:
                 yield f"{flag}={value}"
@@ -88,9 +92,11 @@ def open_port(settings: ApiPortSettings) -> ApiPort:
 
 def add_options(command: Command) -> Command:
     """Add the options of `egress up`; the command gets them as `api`."""
-    return add_port_options(
+    port = add_port_options(
         "Serve the API there too, for programs that show the token. [only the unix socket]", TOKEN_FILE
-    )(command)
+    )
+    pools = "Sandboxes that claims of agent-sandbox's clients may name there. [none]"
+    return port(click.option("--api-pools", type=FILE, metavar="FILE", help=pools)(command))
 
 
 def add_port_options(help_of_listen: str, token_file: str) -> Callable[[Command], Command]:
@@ -99,7 +105,8 @@ def add_port_options(help_of_listen: str, token_file: str) -> Callable[[Command]
     def add(command: Command) -> Command:
         @functools.wraps(command)
         def opened(*words: object, **given: object) -> int:
-            own = {name: given.pop(name) for name in ApiOptions.__dataclass_fields__}
+            # Not every command has all of them.
+            own = {name: given.pop(name) for name in ApiOptions.__dataclass_fields__ if name in given}
             return command(*words, api=ApiOptions(**own), **given)  # type: ignore[arg-type]
 
         for option in reversed(_OPTIONS):

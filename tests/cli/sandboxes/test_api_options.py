@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from egress.cli.sandboxes.api_options import TOKEN_FILE, ApiOptions, add_options
-from egress.errors import UsageError
+from egress.errors import ContentError, UsageError
 
 
 def test_the_usual_port_is_none(tmp_path: Path) -> None:
@@ -40,6 +40,7 @@ def test_an_address_is_one(tmp_path: Path) -> None:
         (ApiOptions(api_name=("a",)), "--api-name"),
         (ApiOptions(api_tls_cert=Path("c")), "--api-tls-cert"),
         (ApiOptions(api_tls_key=Path("k")), "--api-tls-key"),
+        (ApiOptions(api_pools=Path("p")), "--api-pools"),
     ],
 )
 def test_an_option_without_the_port_is_refused(tmp_path: Path, options: ApiOptions, flag: str) -> None:
@@ -52,6 +53,17 @@ def test_beyond_loopback_it_is_refused_without_tls(tmp_path: Path) -> None:
         ApiOptions("192.0.2.1:8700").settings(tmp_path)
 
 
+def test_pools_are_read_before_anything_starts(tmp_path: Path) -> None:
+    file = tmp_path / "pools.yaml"
+    file.write_text("version: 1\npools: { python: { profile: reader } }\n")
+    found = ApiOptions("127.0.0.1:8700", api_pools=file).settings(tmp_path)
+    assert found is not None
+    assert found.pools["python"].profile == "reader"
+    file.write_text("version: 1\npools: { python: { profil: reader } }\n")
+    with pytest.raises(ContentError, match=r"pools\.yaml:2:"):
+        ApiOptions("127.0.0.1:8700", api_pools=file).settings(tmp_path)
+
+
 def test_another_process_gets_the_same_options() -> None:
     seen: list[ApiOptions] = []
 
@@ -61,6 +73,6 @@ def test_another_process_gets_the_same_options() -> None:
         seen.append(api)
         return 0
 
-    given = ApiOptions("127.0.0.1:8700", Path("t"), ("a", "b"), Path("c"), Path("k"))
+    given = ApiOptions("127.0.0.1:8700", Path("t"), ("a", "b"), Path("c"), Path("k"), Path("p"))
     CliRunner().invoke(command, list(given.words), catch_exceptions=False)
     assert seen == [given]
