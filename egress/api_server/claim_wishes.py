@@ -81,7 +81,7 @@ def claim_settings(
     `asked` is the spec as it was sent, of which the claim keeps no variables.
     """
     name = asked.warm_pool_ref.name
-    # The pool comes first, since the profile is judged by it. The time comes last, so that none of it is lost.
+    # The pool comes first, since the profile is judged by it; the time last, so that none of it is lost.
     pool = pools.get(name)
     if pool is None:
         raise UnreadyClaimError("WarmPoolNotFound", "the file of --api-pools has no pool of this name")
