@@ -51,6 +51,7 @@ ROOMS_WITH_SOCKETS = (
     "fleet",
     "integrations",
     "mcp",
+    "netlock",
     "peers",
     "proxy",
     "runtime",

@@ -46,6 +46,7 @@ COMMANDS = {
     "status": ("egress.cli.status:status", "Show the status of a running proxy."),
     "metrics": ("egress.cli.metrics:metrics", "Print the metrics of a running proxy for Prometheus."),
     "gate": ("egress.cli.gate:gate", "Hold a pod back until its network leads to the proxy alone."),
+    "net-lock": ("egress.cli.net_lock:net_lock", "Let only the proxy leave the network of a pod."),
     "k8s": (
         "egress.cli.kubernetes:k8s",
         "Check Kubernetes manifests, complete them, and make a gateway's authority.",

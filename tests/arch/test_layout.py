@@ -24,6 +24,7 @@ ROOMS = (
     "cluster",
     "fleet",
     "mcp",
+    "netlock",
     "proxy",
     "runtime",
     "tls",
