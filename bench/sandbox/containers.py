@@ -20,10 +20,11 @@ from bench.sandbox.memory import held, named
 from bench.sandbox.waking import woken
 from egress.runtime.docker import labels
 from egress.runtime.docker.engine import DockerEngine
-from egress.runtime.docker.process import run_to_end
+from egress.runtime.docker.process import ContainerCommand
 from egress.runtime.docker.reaper import reap
 from egress.runtime.errors import EngineUnavailableError
 from egress.runtime.spec import Command
+from egress.runtime.supervised_process import drain
 from tests.runtime import docker_lab as houses
 from tests.runtime.docker_lab import DockerLab
 from tests.runtime.test_reaper import kill_owner, things
@@ -137,7 +138,7 @@ def _commands(house: DockerLab, engine: DockerEngine) -> list[Row]:
         command = engine.create_exec(
             container, ["true"], {}, user="1000:1000", has_input=False, has_terminal=False
         )
-        run_to_end(engine, command, COMMAND_TIMEOUT)
+        drain(ContainerCommand(engine, command), COMMAND_TIMEOUT)
         engine.exec_status(command)
 
     ours, theirs = [], []

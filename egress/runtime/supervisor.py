@@ -13,4 +13,6 @@ def with_proc(script: Path) -> str:
     return _PROC + script.read_text(encoding="ascii")
 
 
+SUPERVISOR_PATH: Final = "/.egress/supervisor.sh"
+"""Where the supervisor lies in a sandbox."""
 SUPERVISOR_SCRIPT: Final = with_proc(Path(__file__).with_name("supervisor.sh"))

@@ -2,6 +2,7 @@
 # `proc.sh` stands in front of this script.
 #
 #   sh supervisor.sh run TOKEN SECONDS TURNS FOLDER WORD...    SECONDS 0: no timeout
+#   egress_report=1 sh supervisor.sh run ...                   write `TOKEN: ended STATUS` behind both outputs
 #   sh supervisor.sh terminal TOKEN ROWS COLUMNS FOLDER WORD...     in the foreground of a terminal
 #   TOKEN=... TURNS=... sh supervisor.sh end                   end the command that was started with that token
 #
@@ -13,6 +14,9 @@
 #
 # The command runs in the foreground, because a shell ignores SIGINT for background commands. Signals are written
 # `kill -TERM -GROUP`: the only spelling that the shells of Debian and Alpine, and bash, all accept.
+#
+# Some engines do not tell the end of `run` before every process has closed its output, also one that was left behind.
+# Such an engine's runtime asks for the report. The command does not see the variable that asks for it.
 #
 # `end` finds its `run` by the token in the arguments of all processes, so no file is needed. Its exit status is 1 if it
 # found none, because the command has ended or not started.
@@ -83,7 +87,8 @@ run() {
   egress_token=$1 egress_seconds=$2 egress_turns=$3
   enter "$4"
   shift 4
-  egress_watch= egress_why= egress_setsid=
+  egress_watch= egress_why= egress_setsid= egress_reports=${egress_report-}
+  unset egress_report
   # The command does not inherit these traps. The shell runs them after the command's end.
   trap 'egress_why=124' USR1
   trap 'egress_why=${egress_why:-143}' TERM
@@ -99,6 +104,7 @@ run() {
   has_program "$1" >&3 && (exec "$@" 2>&3 3>&-)
   status=$?
   trap - EXIT
+  [ -n "$egress_reports" ] && exec 4>&1 5>&3
   exec >/dev/null 3>&-
   if [ -n "$egress_why" ]; then
     # A shell that cannot fork any more, for a sleep for example, exits at this point.
@@ -108,6 +114,9 @@ run() {
     status=$egress_why
   fi
   [ -n "$egress_watch" ] && end_watch
+  # In one write each, so that nothing comes between its parts.
+  [ -n "$egress_reports" ] && printf '%s: ended %s\n' "$egress_token" "$status" >&4 &&
+    printf '%s: ended %s\n' "$egress_token" "$status" >&5
   exit "$status"
 }
 

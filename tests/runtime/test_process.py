@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker import process as module
+from egress.runtime import supervised_process as module
 from egress.runtime.docker.engine import ContainerState, DockerEngine
-from egress.runtime.docker.exec_stream import open_exec_stream
-from egress.runtime.docker.process import death_error
+from egress.runtime.docker.exec_stream import ExecStream, start_exec
+from egress.runtime.docker.process import ContainerCommand, death_error
 from egress.runtime.errors import EngineError, EngineUnavailableError, SandboxDiedError, UnsupportedError
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command
@@ -91,7 +91,8 @@ def test_a_command_of_our_own_is_waited_for_so_long_and_no_longer(house: DockerL
         command = engine.create_exec(
             house.container("own"), ["sh", "-c", script], {}, user="1000", has_input=False, has_terminal=False
         )
-        ran.append(module.run_to_end(engine, command, 20.0 if script == ":" else 0.5))
+        stream = ContainerCommand(engine, command)
+        ran.append(module.drain(stream, 20.0 if script == ":" else 0.5))
     assert ran == [True, False]
     house.runtime.remove("own")
 
@@ -116,7 +117,7 @@ def test_why_a_sandbox_is_not_there_is_told(engine: DockerEngine) -> None:
 )
 def test_output_that_comes_with_the_answer_is_not_lost(tmp_path: Path, answer: bytes, early: bytes) -> None:
     place = answered(tmp_path, answer)
-    attached = open_exec_stream(place, "1.41", "id", has_terminal=False)
+    attached = ExecStream(*start_exec(place, "1.41", "id", has_terminal=False), has_terminal=False)
     assert attached.read() == ([("stdout", early)] if early else None)
     attached.close()
 
@@ -127,9 +128,9 @@ def test_output_that_comes_with_the_answer_is_not_lost(tmp_path: Path, answer: b
 def test_an_engine_that_begins_nothing_is_told(tmp_path: Path, answer: bytes) -> None:
     place = answered(tmp_path, answer)
     with pytest.raises(EngineError, match="did not start"):
-        open_exec_stream(place, "1.41", "id", has_terminal=False)
+        start_exec(place, "1.41", "id", has_terminal=False)
     with pytest.raises(EngineUnavailableError):
-        open_exec_stream(tmp_path / "nothing", "1.41", "id", has_terminal=False)
+        start_exec(tmp_path / "nothing", "1.41", "id", has_terminal=False)
 
 
 def answered(tmp_path: Path, answer: bytes) -> Path:

@@ -76,6 +76,19 @@ def processes() -> Iterator[tuple[int, bytes]]:
                 yield int(group), (folder / "cmdline").read_bytes()
 
 
+def test_the_report_stands_behind_both_outputs_before_they_are_closed(shell: list[str]) -> None:
+    """What the command left behind holds its outputs for ever, and the report comes nevertheless."""
+    script = "sleep 300 & echo out; echo err >&2; echo ${egress_report-none}; exit 7"
+    words = ("run", "tok", "0", TURNS, "/", "sh", "-c", script)
+    with begun(shell, *words, egress_report="1") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert [process.stdout.readline() for _ in range(3)] == [b"out\n", b"none\n", b"tok: ended 7\n"]
+        assert [process.stderr.readline() for _ in range(2)] == [b"err\n", b"tok: ended 7\n"]
+        assert process.wait(30) == 7
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 def alive(group: int) -> bool:
     return group in (each for each, _ in processes())
 

@@ -22,7 +22,6 @@ from egress.runtime.docker.isolation import DEFAULT_ISOLATION, Isolation
 from egress.runtime.protocol import Provisions
 from egress.runtime.spec import Mount, Spec
 
-SUPERVISOR_PATH: Final = "/.egress/supervisor.sh"
 RESOLVER_PATH: Final = "/etc/resolv.conf"
 RESERVED_PATHS: Final = ("/.egress",)
 """Paths at which users may mount nothing."""

@@ -16,11 +16,10 @@ import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from egress.runtime.errors import EngineError, EngineUnavailableError
-
-StreamName = Literal["stdout", "stderr"]
+from egress.runtime.supervised_process import StreamName
 
 _FRAME_HEADER: Final = struct.Struct(">BxxxL")
 _READ_BYTES: Final = 64 * 1024
@@ -97,8 +96,13 @@ class ExecStream:
         self._sock.close()
 
 
-def open_exec_stream(engine: Path, api_version: str, command: str, *, has_terminal: bool) -> ExecStream:
-    """Start a prepared command. Raises `EngineError` or `EngineUnavailableError`."""
+def start_exec(
+    engine: Path, api_version: str, command: str, *, has_terminal: bool
+) -> tuple[socket.socket, bytes]:
+    """Start a prepared command; returns its connection, and the output that came with the answer.
+
+    Raises `EngineError` or `EngineUnavailableError`.
+    """
     body = json.dumps({"Detach": False, "Tty": has_terminal}).encode()
     head = (
         f"POST /v{api_version}/exec/{command}/start HTTP/1.1\r\nHost: engine\r\n"
@@ -122,7 +126,7 @@ def open_exec_stream(engine: Path, api_version: str, command: str, *, has_termin
     except BaseException:
         sock.close()
         raise
-    return ExecStream(sock, early, has_terminal=has_terminal)
+    return sock, early
 
 
 def _read_answer(sock: socket.socket) -> bytes:

@@ -1,307 +1,72 @@
-"""A command in a container: started under the supervisor script, read by a thread, ended from outside.
-
-The engine can neither end a command nor limit its time, so the supervisor in the container does. This module
-adds the input and the result, and makes sure that waiting always ends. A command settles by its exit status
-when its output ends, as `SandboxDiedError` when its container is gone, and is given up when it outlives both
-its timeout and its supervisor.
-"""
+"""A command in a container: prepared at the engine, attached to, and asked for its exit status."""
 
 from __future__ import annotations
 
-import secrets
-import threading
-import time
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from egress.runtime.command_result import CapturedStream, ResultFuture, feed_input
-from egress.runtime.docker.container import SUPERVISOR_PATH
-from egress.runtime.docker.engine import ContainerGoneError, ContainerState, DockerEngine
-from egress.runtime.docker.exec_stream import ExecStream, open_exec_stream
-from egress.runtime.errors import (
-    EngineError,
-    PathNotFoundError,
-    SandboxDiedError,
-    SandboxError,
-    SandboxStateError,
-    UnsupportedError,
-)
-from egress.runtime.protocol import Output
-from egress.runtime.spec import TIMED_OUT_STATUS, Command, ExecResult, Terminal, Values
+from egress.runtime.docker.engine import ContainerState, DockerEngine
+from egress.runtime.docker.exec_stream import ExecStream, start_exec
+from egress.runtime.errors import SandboxDiedError, SandboxError, UnsupportedError
+from egress.runtime.spec import Terminal, Values
 
-_SHELL: Final = "/bin/sh"
-_SUPERVISOR_TICKS_PER_SECOND: Final = 20
-"""The supervisor polls this often."""
-_KILLED_STATUS: Final = 137
-_TIMEOUT_STATUSES: Final = frozenset({TIMED_OUT_STATUS, _KILLED_STATUS, 143})
-"""Exit statuses of a command that was ended for its timeout."""
 _NO_PROGRAM_STATUS: Final = 127
 _NOT_BEGUN_STATUS: Final = 126
 _ENGINE_ERROR_PREFIX: Final = b"OCI runtime exec failed"
 """The engine prints this instead of output if it could not start a command."""
-_DEATH_NOTICE_TIMEOUT: Final = 5.0
-"""Seconds in which the engine should notice the end of a container."""
-_KILL_NOTICE_TIMEOUT: Final = 20.0
-"""The same after a command was killed and no other one can start: on a busy machine five were too few."""
-_OVERRUN_TIMEOUT: Final = 10.0
-"""Seconds past its timeout after which a command is given up."""
-_OWN_COMMAND_TIMEOUT: Final = 10.0
-"""Seconds past the time of a command of ours: processes of the same user can stop it for ever."""
-_POLL_INTERVALS: Final = (0.002, 0.2)
-_MAX_TRIES: Final = 10
 
 
-class ExecTarget:
+@dataclass(frozen=True, slots=True)
+class ContainerTarget:
     """The container, user, folder and variables of a command."""
 
-    __slots__ = ("container", "engine", "folder", "name", "user", "variables")
+    engine: DockerEngine
+    container: str
+    name: str
+    user: str
+    folder: str
+    variables: Values
 
-    def __init__(
-        self, engine: DockerEngine, container: str, name: str, user: str, folder: str, variables: Values
-    ) -> None:
-        self.engine = engine
-        self.container = container
-        self.name = name
-        self.user = user
-        self.folder = folder
-        self.variables = variables
-
-
-class DockerProcess:
-    """A command, from its start."""
-
-    def __init__(self, target: ExecTarget, command: Command, output: Output, *, is_open: bool) -> None:
-        """Start the command. `is_open`: input comes later, by `write`. Raises the error of a failed start."""
-        self._target = target
-        self._command = command
-        self._token = secrets.token_hex(8)
-        self._stdout = CapturedStream(command.most_output, output.stdout)
-        self._stderr = CapturedStream(command.most_output, output.stderr)
-        self._outcome = ResultFuture()
-        has_input = is_open or command.input is not None or command.terminal is not None
-        engine = target.engine
-        self._id = engine.create_exec(
-            target.container,
-            self._words(),
-            {**target.variables, **command.env},
-            user=target.user,
+    def begin(
+        self, words: Sequence[str], env: Mapping[str, str], *, has_input: bool, terminal: Terminal | None
+    ) -> ContainerCommand:
+        prepared = self.engine.create_exec(
+            self.container,
+            words,
+            {**self.variables, **env},
+            user=self.user,
             has_input=has_input,
-            has_terminal=command.terminal is not None,
+            has_terminal=terminal is not None,
         )
-        self._started = time.monotonic()
-        # Attached before any thread starts: an error here is raised to the caller.
-        self._attached: ExecStream = open_exec_stream(
-            engine.socket, engine.api_version, self._id, has_terminal=command.terminal is not None
-        )
-        if command.terminal is not None:
-            # The supervisor set the size first, if the image has `stty`; this also works without.
-            self.resize(command.terminal)
-        threading.Thread(target=self._read, name=f"egress-{target.name}", daemon=True).start()
-        if command.input is not None:
-            threading.Thread(target=self._feed, name=f"egress-{target.name}-input", daemon=True).start()
+        return ContainerCommand(self.engine, prepared, has_terminal=terminal is not None)
 
-    # For the caller
-
-    def write(self, data: bytes) -> None:
-        self._attached.write(data)
-
-    def close_input(self) -> None:
-        self._attached.close_input()
-
-    def resize(self, terminal: Terminal) -> None:
-        # The command may not have started at the engine, or may have ended.
-        with suppress(EngineError):
-            self._target.engine.resize_exec(self._id, terminal.rows, terminal.columns)
-
-    def kill(self, grace: float = 2.0) -> None:
-        # The engine reports a start before the process exists, so the first tries may not find it.
-        for _ in range(_MAX_TRIES):
-            if self._outcome.is_settled() or self._end(grace):
-                return
-            self._outcome.is_settled(_POLL_INTERVALS[1])
-
-    def _end(self, grace: float) -> bool:
-        """End the command's process group; returns whether it was found, or is beyond reach."""
-        engine, target = self._target.engine, self._target
-        try:
-            command = engine.create_exec(
-                target.container,
-                [_SHELL, SUPERVISOR_PATH, "end"],
-                {"TOKEN": self._token, "TURNS": str(round(grace * _SUPERVISOR_TICKS_PER_SECOND))},
-                user=target.user,
-                has_input=False,
-                has_terminal=False,
-            )
-            # A command of ours that was stopped would be stopped again, so a timeout counts as found.
-            return (
-                not run_to_end(engine, command, grace + _OWN_COMMAND_TIMEOUT)
-                or engine.exec_status(command) == 0
-            )
-        except ContainerGoneError:
-            return True
-        except EngineError:
-            return False
-
-    def wait(self, timeout: float | None = None) -> ExecResult:
-        return self._outcome.wait(timeout)
-
-    # Threads
-
-    def _words(self) -> list[str]:
-        command = self._command
-        folder = command.cwd or self._target.folder
-        if command.terminal is not None:
-            size = (str(command.terminal.rows), str(command.terminal.columns))
-            return [_SHELL, SUPERVISOR_PATH, "terminal", self._token, *size, folder, *command.argv]
-        seconds = "0" if command.timeout is None else f"{command.timeout:.3f}"
-        bounds = (seconds, str(round(command.grace * _SUPERVISOR_TICKS_PER_SECOND)))
-        return [_SHELL, SUPERVISOR_PATH, "run", self._token, *bounds, folder, *command.argv]
-
-    def _feed(self) -> None:
-        feed_input(self._command.input, self._attached.write, self._outcome)
-        self._attached.close_input()
-
-    def _read(self) -> None:
-        outcome: ExecResult | BaseException
-        try:
-            deadline = self._timer()
-            try:
-                # Output comes first: its end means that the command closed it, or that the container is gone.
-                while (pieces := self._attached.read()) is not None:
-                    for stream, data in pieces:
-                        (self._stdout if stream == "stdout" else self._stderr).add(data)
-            finally:
-                deadline.cancel()
-            outcome = self._make_result()
-        except BaseException as error:  # noqa: BLE001 - raised again in the threads that wait
-            outcome = error
-        try:
-            self._attached.close()
-        finally:
-            self._outcome.settle(outcome)
-
-    def _timer(self) -> threading.Timer:
-        """A timer that ends the reading if neither supervisor nor engine does."""
-        command = self._command
-        seconds = (
-            threading.TIMEOUT_MAX
-            if command.timeout is None
-            else command.timeout + command.grace + _OVERRUN_TIMEOUT
-        )
-        timer = threading.Timer(seconds, self._attached.abort)
-        timer.daemon = True
-        if command.timeout is not None:
-            timer.start()
-        return timer
-
-    def _make_result(self) -> ExecResult | SandboxError:
-        duration = time.monotonic() - self._started
-        status = self._status()
-        # Status 137 and 126 are ambiguous: the command's own end, or the end of its sandbox.
-        has_not_begun = status == _NOT_BEGUN_STATUS and self._stdout.data().startswith(_ENGINE_ERROR_PREFIX)
-        if status is None or (
-            (status == _KILLED_STATUS or has_not_begun) and not self._sandbox_survived(status)
-        ):
-            return death_error(self._target.name, self._target.engine.container_state(self._target.container))
-        # The supervisor reports on standard error, marked with the token that only this process knows.
-        complaint = self._stderr.data()
-        if has_not_begun or complaint.endswith(f"{self._token}: no room\n".encode()):
-            return SandboxStateError(
-                f"cannot start a command in the sandbox {self._target.name}",
-                "its limit of processes or memory may be reached",
-            )
-        if complaint == f"{self._token}: no such folder\n".encode():
-            folder = self._command.cwd or self._target.folder
-            return PathNotFoundError(
-                f"no folder {folder} in the sandbox {self._target.name}",
-                "create it first, or choose another cwd",
-            )
-        return self._exec_result(status, duration)
-
-    def _exec_result(self, status: int, duration: float) -> ExecResult:
-        timeout = self._command.timeout
-        timed_out = timeout is not None and duration >= timeout and status in _TIMEOUT_STATUSES
-        return ExecResult(
-            exit_code=TIMED_OUT_STATUS if timed_out else status,
-            stdout_bytes=self._stdout.data(),
-            stderr_bytes=self._stderr.data(),
-            duration=duration,
-            timed_out=timed_out,
-            truncated=self._stdout.truncated or self._stderr.truncated,
-        )
-
-    def _status(self) -> int | None:
-        """The exit status of the command; None if the sandbox is gone, or the status stays unknown."""
-        interval, max_interval = _POLL_INTERVALS
-        timeout = self._command.timeout
-        end = None if timeout is None else self._started + timeout + self._command.grace + _OVERRUN_TIMEOUT
-        while True:
-            try:
-                status = self._target.engine.exec_status(self._id)
-            except ContainerGoneError:
-                return None
-            if status is not None:
-                return status
-            # The command closed its output and runs on, or its container is being removed.
-            if not self._is_alive():
-                return None
-            if end is not None and time.monotonic() > end:
-                # The supervisor did not end the command either, so it is given up here.
-                self.kill(0)
-                return TIMED_OUT_STATUS
-            time.sleep(interval)
-            interval = min(interval * 2, max_interval)
-
-    def _sandbox_survived(self, status: int) -> bool:
-        """Return whether a killed or unstarted command failed alone, and the sandbox lives.
-
-        When the first process of a container ends, the kernel kills all others, and the engine learns of it
-        last. But from that moment on nothing new can start in the container, which is what this tries.
-        """
-        if self._can_begin_another():
-            return True
-        # A caller whose sandbox has no room for a process waits as well, so it is long only after a kill.
-        timeout = _KILL_NOTICE_TIMEOUT if status == _KILLED_STATUS else _DEATH_NOTICE_TIMEOUT
-        end = time.monotonic() + timeout
-        while time.monotonic() < end:
-            if not self._is_alive():
-                return False
-            time.sleep(_POLL_INTERVALS[1] / 10)
-        return True
-
-    def _can_begin_another(self) -> bool:
-        engine, target = self._target.engine, self._target
-        with suppress(EngineError):
-            command = engine.create_exec(
-                target.container,
-                [_SHELL, "-c", ":"],
-                {},
-                user=target.user,
-                has_input=False,
-                has_terminal=False,
-            )
-            return run_to_end(engine, command, _OWN_COMMAND_TIMEOUT) and engine.exec_status(command) == 0
-        return False
-
-    def _is_alive(self) -> bool:
-        found = self._target.engine.container_state(self._target.container)
+    def is_alive(self) -> bool:
+        found = self.engine.container_state(self.container)
         return found is not None and found.is_alive
 
+    def death(self) -> SandboxError:
+        return death_error(self.name, self.engine.container_state(self.container))
 
-def run_to_end(engine: DockerEngine, command: str, timeout: float) -> bool:
-    """Run a command of ours; false if it took longer than `timeout`. Raises as `open_exec_stream` does."""
-    attached = open_exec_stream(engine.socket, engine.api_version, command, has_terminal=False)
-    end = time.monotonic() + timeout
-    deadline = threading.Timer(timeout, attached.abort)
-    deadline.daemon = True
-    deadline.start()
-    try:
-        while attached.read() is not None:
-            pass
-    finally:
-        deadline.cancel()
-        attached.close()
-    return time.monotonic() < end
+
+class ContainerCommand(ExecStream):
+    """A command that was started: its streams are a connection, and its status a question to the engine."""
+
+    def __init__(self, engine: DockerEngine, command: str, *, has_terminal: bool = False) -> None:
+        """Start a prepared command. Raises as `start_exec` does."""
+        sock, early = start_exec(engine.socket, engine.api_version, command, has_terminal=has_terminal)
+        super().__init__(sock, early, has_terminal=has_terminal)
+        self._engine = engine
+        self._command = command
+
+    def resize(self, terminal: Terminal) -> None:
+        self._engine.resize_exec(self._command, terminal.rows, terminal.columns)
+
+    def status(self) -> int | None:
+        return self._engine.exec_status(self._command)
+
+    def has_not_begun(self, status: int, output: bytes) -> bool:
+        return status == _NOT_BEGUN_STATUS and output.startswith(_ENGINE_ERROR_PREFIX)
 
 
 def death_error(name: str, state: ContainerState | None) -> SandboxError:

@@ -33,7 +33,7 @@ from egress.runtime.docker.engine_socket import ENGINE_SOCKET
 from egress.runtime.docker.kept_record import KeptRecord
 from egress.runtime.docker.kept_sandboxes import KeptSandboxes
 from egress.runtime.docker.network_cell import NetworkCell, NetworkCellPool
-from egress.runtime.docker.process import DockerProcess, ExecTarget, death_error
+from egress.runtime.docker.process import ContainerTarget, death_error
 from egress.runtime.docker.reaper import Clock, reap
 from egress.runtime.docker.unassigned_container import (
     UnassignedContainer,
@@ -64,14 +64,8 @@ from egress.runtime.protocol import (
 from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, Bar, ProxyClient, SandboxListener
 from egress.runtime.proxy_monitor import ProxyMonitor
-from egress.runtime.spec import (
-    Command,
-    Event,
-    ExecResult,
-    Info,
-    Spec,
-    State,
-)
+from egress.runtime.spec import Command, Event, ExecResult, Info, Spec, State
+from egress.runtime.supervised_process import SupervisedProcess
 
 _log = EventLogger(__name__)
 
@@ -115,7 +109,7 @@ class _DockerSandbox:
         return self.cell.door_controller
 
 
-class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
+class DockerRuntime(DoorLifecycle[_DockerSandbox, SupervisedProcess]):
     """A `Runtime` of the Docker engine on this machine."""
 
     def __init__(  # noqa: PLR0913 - each parameter is a setting of the runtime
@@ -347,7 +341,7 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
 
     def _begin(
         self, sandbox: _DockerSandbox, command: Command, output: Output, *, is_open: bool
-    ) -> DockerProcess:
+    ) -> SupervisedProcess:
         return self._in_container(
             sandbox.spec, sandbox.container, sandbox.provisions, command, output, is_open=is_open
         )
@@ -357,12 +351,12 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
 
     def _in_container(
         self, spec: Spec, id_: str, provisions: Provisions, command: Command, output: Output, *, is_open: bool
-    ) -> DockerProcess:
+    ) -> SupervisedProcess:
         user = f"{spec.user}:{spec.group}"
-        begun = ExecTarget(
+        target = ContainerTarget(
             self._engine, id_, spec.name, user, spec.workdir, container.variables(spec, provisions)
         )
-        return DockerProcess(begun, command, output, is_open=is_open)
+        return SupervisedProcess(target, command, output, is_open=is_open)
 
     # State
 

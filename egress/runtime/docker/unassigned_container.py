@@ -29,7 +29,7 @@ from egress.runtime.mounted_files import MountedFiles
 from egress.runtime.protocol import Provisions
 from egress.runtime.proxy_client import Admission
 from egress.runtime.spec import Mount, Spec
-from egress.runtime.supervisor import SUPERVISOR_SCRIPT
+from egress.runtime.supervisor import SUPERVISOR_PATH, SUPERVISOR_SCRIPT
 
 
 @dataclass(slots=True)
@@ -203,7 +203,7 @@ def own_files(cell: NetworkCell, spec: Spec) -> dict[str, bytes]:
     """The files that every sandbox needs, and the names of a user that no image knows."""
     needed = {
         container.RESOLVER_PATH: container.resolver(cell.door_address),
-        container.SUPERVISOR_PATH: SUPERVISOR_SCRIPT.encode("ascii"),
+        SUPERVISOR_PATH: SUPERVISOR_SCRIPT.encode("ascii"),
     }
     if not is_own(spec):
         return needed

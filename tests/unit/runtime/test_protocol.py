@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from egress.runtime.docker.process import DockerProcess
 from egress.runtime.docker.runtime import DockerRuntime
 from egress.runtime.fake import FakeProcess, FakeRuntime
 from egress.runtime.protocol import Runtime, RuntimeProcess, provision_minimal
 from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission
+from egress.runtime.supervised_process import SupervisedProcess
 
 
 def held(runtime: Runtime, process: RuntimeProcess) -> None:
     """Takes whatever keeps both protocols."""
 
 
-def containers(runtime: DockerRuntime, process: DockerProcess) -> None:
+def containers(runtime: DockerRuntime, process: SupervisedProcess) -> None:
     held(runtime, process)
 
 

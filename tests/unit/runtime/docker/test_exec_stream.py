@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.runtime.docker.exec_stream import ExecFrameDecoder, ExecStream, StreamName
+from egress.runtime.docker.exec_stream import ExecFrameDecoder, ExecStream
 from egress.runtime.errors import EngineError
+from egress.runtime.supervised_process import StreamName
 
 
 def framed(number: int, data: bytes) -> bytes:
