@@ -113,8 +113,11 @@ BUILDING = {
 STAYING = {"egress demo api", "egress demo api --port 9443 --out /tmp/demo-ca.pem"}
 """Examples that serve until they are stopped: tests/unit/cli/test_demo.py stops them."""
 
-DIALLING = {"egress gate --blocked 10.96.0.1:443 --blocked 169.254.169.254:80 --proxy 10.96.0.92:3128"}
-"""Examples that dial addresses of a cluster: tests/proxy/test_gate.py dials those of loopback."""
+DIALLING = {
+    "egress gate --blocked 10.96.0.1:443 --blocked 169.254.169.254:80 --proxy 10.96.0.92:3128",
+    "egress k8s ca --namespace agents",
+}
+"""Examples that ask a cluster: tests/proxy/test_gate.py and tests/cluster have servers of their own."""
 
 
 def commands(group: click.Group, context: click.Context) -> list[click.Command]:
