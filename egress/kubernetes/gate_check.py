@@ -13,6 +13,7 @@ from egress.rules.language.document import safe_excerpt
 
 MIN_PASSES: Final = 3
 GATE_OPTIONS: Final = frozenset({"--blocked", "--proxy", "--passes", "--timeout"})
+GATE_FIELDS: Final = frozenset({"metadata.uid", "status.hostIP", "status.podIP"})
 API_SERVER_WORD: Final = "$(KUBERNETES_SERVICE_HOST):"
 
 
@@ -71,7 +72,9 @@ def check_gate(pod: PodShape) -> Iterator[ManifestFinding]:
         yield finding_at("gate.mounts", source, gate.at("volumeMounts"))
     # A variable of its own could lead the gate to another address, or to another program.
     for variable in (*gate.at("env").items(), *gate.at("envFrom").items()):
-        if variable.at("valueFrom", "fieldRef").is_missing or _is_of_cluster(variable):
+        field = variable.at("valueFrom", "fieldRef", "fieldPath").text()
+        # An annotation is a value that its writer chose.
+        if field not in GATE_FIELDS or _is_of_cluster(variable):
             yield finding_at("gate.env", source, variable)
     yield from _check_arguments(pod, gate)
 

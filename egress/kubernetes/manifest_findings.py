@@ -230,7 +230,7 @@ FINDING_CODES: Final[dict[str, FindingCode]] = {
     "gate.env": FindingCode(
         _ERROR,
         "a variable of the gate can lead it to another address",
-        "give the gate only variables that the cluster fills in by `fieldRef`",
+        "give it only variables that the cluster fills in: `status.hostIP`, `status.podIP`, `metadata.uid`",
     ),
     # The proxy.
     "proxy.program": FindingCode(

@@ -27,6 +27,7 @@ VALUES: Final[Mapping[str, Json]] = {
         "state": {"kind": "memory"},
         "rules": {"create": False},
         "image": {"pullSecrets": ["registry"]},
+        "admission": {"validate": False},
     },
     "large": {
         "image": {"name": "registry.example.com/egress/egress-proxy@sha256:" + "0" * 64},
@@ -38,6 +39,11 @@ VALUES: Final[Mapping[str, Json]] = {
             "arguments": ["--log-level=debug"],
         },
         "state": {"storageClass": "fast"},
+        "gate": {"canary": "9.9.9.9:443"},
+        "admission": {
+            "images": ["egress-proxy:old"],
+            "namespaceSelector": {"matchLabels": {"egress": "fenced"}},
+        },
         "secrets": {"readable": ["github", "registry"]},
         "cluster": {
             "apiServers": [{"address": "10.96.0.1", "port": 443}, {"address": "fd00::5", "port": 6443}],

@@ -48,12 +48,23 @@ def check(version: str, found: list[Json]) -> None:
             validator(version, each["kind"], each["apiVersion"]).validate(each)
 
 
+COMPLETING: Final[Json] = {"admission": {"complete": True}}
+NEWEST: Final = ("--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_takes_every_object(version: str) -> None:
     for values in VALUES.values():
         check(version, objects(values))
     for file in EXAMPLES:
         check(version, parsed(file.read_text("utf-8")))
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.35", "1.36", "1.37"])
+def test_the_mutation_is_what_newer_versions_take(version: str) -> None:
+    check(version, objects(COMPLETING))
+    if version >= "1.36":
+        check(version, objects(COMPLETING, *NEWEST))
 
 
 def test_a_field_that_no_version_knows_is_found() -> None:

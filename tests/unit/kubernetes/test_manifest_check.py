@@ -198,6 +198,14 @@ WEAKENED: list[tuple[str, Change]] = [
         "gate.env",
         on_gate(
             env=[
+                {"name": "NODE_IP", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['node']"}}}
+            ]
+        ),
+    ),
+    (
+        "gate.env",
+        on_gate(
+            env=[
                 {
                     "name": "KUBERNETES_SERVICE_HOST",
                     "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['a']"}},
