@@ -137,4 +137,4 @@ def test_every_need_shows_both_ways_to_ask_egress() -> None:
     for section in sections:
         rows = re.findall(r"^\| ([^|]+?) \|", section, re.MULTILINE)
         assert rows[-2:] == ["**Egress**, Python", "**Egress**, API"], section
-        assert rows[-7:-2] == ["Cloudflare", "E2B", "Daytona", "Modal", "Vercel"], section
+        assert rows[-8:-2] == ["Cloudflare", "E2B", "Daytona", "Modal", "Vercel", "agent-sandbox"], section

@@ -40,6 +40,8 @@ class UpLab:
     image: str
     api: StandInApi
     port: int
+    words: tuple[str, ...] = ()
+    """Further options of `egress up`."""
 
     @property
     def url(self) -> str:
@@ -75,18 +77,21 @@ class UpLab:
         words = ["up", "--rules", "hosts.yaml", "--runtime", self.runtime, "--ready", "0"]
         words += ["--api-listen", f"127.0.0.1:{self.port}"]
         words += ["--image", self.image] if self.image else []
+        words += self.words
         done = self.egress(*words)
         assert done.status == 0, done
 
 
 @contextmanager
-def up_lab(runtime: str, image: str = "", rules: str = _RULES) -> Iterator[UpLab]:
+def up_lab(runtime: str, image: str = "", rules: str = _RULES, pools: str = "") -> Iterator[UpLab]:
     """Start `egress up`, and end it."""
     with tempfile.TemporaryDirectory(prefix="egress-") as name, StandInApi() as api:
         folder = Path(name)
         put(folder / "hosts.yaml", rules.format(name=NAME, port=api.port))
         put(folder / "api-ca.pem", api.certificate)
-        lab = UpLab(folder, runtime, image, api, free_port())
+        if pools:
+            put(folder / "pools.yaml", pools)
+        lab = UpLab(folder, runtime, image, api, free_port(), ("--api-pools", "pools.yaml") if pools else ())
         lab.up()
         try:
             yield lab
