@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from egress.cluster.api_server import cluster_of_pod
+from egress.cluster.secret_value import SecretReader
 from egress.doctor.diagnosis import Diagnosis, fault, list_some, note, ok, warning
 from egress.doctor.file_modes import group_may_enter, may_read, may_write
 from egress.doctor.proxy_setup import ProxySetup
 from egress.doctor.running_proxy import RunningProxy
-from egress.errors import EgressError, UnreadableError
+from egress.errors import EgressError, UnreadableError, UsageError
 from egress.proxy.clock import Clock
 from egress.proxy.control.rule_warnings import unscrubbed_secrets
 from egress.rules.decide.policy import SecretSpec
@@ -60,10 +62,19 @@ async def ask(setup: ProxySetup) -> tuple[SecretProbe, ...]:
         # Hide all of them before the first fetch: a command must not get the variable of a secret.
         if spec.scheme == "env" and spec.reference:
             environment.hide(spec.reference[0])
-    sources = SourceFactory(captured, environment, setup.values.container, COMMAND_TIMEOUT)
+    cluster = _cluster(setup) if any(spec.scheme == "k8s" for spec in specs) else None
+    sources = SourceFactory(captured, environment, setup.values.container, COMMAND_TIMEOUT, cluster)
     asked = {_key(spec): sources.of(spec) for spec in specs}
     answers = await _all(asked, setup.clock)
     return tuple(_named(spec, *answers[_key(spec)]) for spec in specs)
+
+
+def _cluster(setup: ProxySetup) -> SecretReader | None:
+    try:
+        return SecretReader(cluster_of_pod(setup.environ))
+    except UsageError:
+        # Said by the source itself.
+        return None
 
 
 def needles(captured: CapturedEnvironment, asked: Iterable[SecretProbe]) -> Needles:

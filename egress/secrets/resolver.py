@@ -25,6 +25,7 @@ from egress.rules.decide.policy import SecretSpec
 from egress.scrub import MIN_SECRET_BYTES, JoinedNeedles, Needles
 from egress.secrets.binding_history import BindingHistory
 from egress.secrets.child_environment import ChildEnvironment
+from egress.secrets.cluster_secret import ClusterSecrets
 from egress.secrets.command import COMMAND_TIMEOUT
 from egress.secrets.daemon_thread import run_in_thread
 from egress.secrets.environment_capture import CapturedEnvironment, secret_variables
@@ -65,17 +66,19 @@ class SecretResolver:
         negative: float = 2.0,
         timeout: float = COMMAND_TIMEOUT,
         container: bool = False,
+        cluster: ClusterSecrets | None = None,
     ) -> None:
         """Make an empty resolver.
 
         `deadline` bounds a `resolve`, `timeout` a run of a command, and `negative` is the pause after a
-        failure before a source is asked again; all in seconds. In a `container`, `env:` is refused.
+        failure before a source is asked again; all in seconds. In a `container`, `env:` is refused. `k8s:`
+        needs the Secrets of a `cluster`.
         """
         self._monotonic = clock.monotonic
         self._deadline = deadline
         self._negative = negative
         self._child_environment = ChildEnvironment(captured.environ, captured.values.values())
-        self._sources = SourceFactory(captured, self._child_environment, container, timeout)
+        self._sources = SourceFactory(captured, self._child_environment, container, timeout, cluster)
         self._entries: dict[Key, CacheEntry] = {}
         self._runs: dict[CacheEntry, asyncio.Task[None]] = {}
         self._histories: dict[str, ValueHistory] = {}
@@ -144,6 +147,8 @@ class SecretResolver:
             self._retire(entry, entry.names - names.get(key, set()))
             if not entry.names and not entry.is_revoked:
                 del self._entries[key]
+        if self._sources.cluster is not None:
+            self._sources.cluster.keep(frozenset(key[1][0] for key in names if key[0] == "k8s" and key[1]))
         now = self._monotonic()
         self._bindings.replace(specs, now, self._is_carried)
         self._histories = {
@@ -267,6 +272,9 @@ class SecretResolver:
         if spec.name not in entry.names:
             entry.names.add(spec.name)
             self._note(entry)
+        if spec.scheme == "k8s" and spec.reference and self._sources.cluster is not None:
+            # Asked each time: the rules may name a Secret again that was forgotten.
+            self._sources.cluster.watch(spec.reference[0], self._outdate)
         return entry
 
     def _awaited(self, spec: SecretSpec) -> asyncio.Task[None] | None:
@@ -297,9 +305,7 @@ class SecretResolver:
     async def _run(self, entry: CacheEntry) -> None:
         """Ask the source and store the result; raises nothing but its own cancellation."""
         try:
-            value = await run_in_thread(
-                partial(_fetch_value, entry.source, entry.value, min(entry.names, default=""))
-            )
+            value = await self._current_value(entry)
             is_news = entry.fault is not None
             is_new = entry.store(value, self._monotonic())
         except EgressError as fault:
@@ -314,6 +320,28 @@ class SecretResolver:
                 self._note(entry)
             if is_new or is_news:
                 _log.info("secret.resolved", secrets=sorted(entry.names))
+
+    async def _current_value(self, entry: CacheEntry) -> SourceValue:
+        """Ask the source, and again if it says meanwhile that its value is another one."""
+        while True:
+            turn = entry.turn
+            try:
+                value = await run_in_thread(
+                    partial(_fetch_value, entry.source, entry.value, min(entry.names, default=""))
+                )
+            except EgressError:
+                if turn == entry.turn:
+                    raise
+            else:
+                if turn == entry.turn:
+                    return value
+
+    def _outdate(self, name: str) -> None:
+        """Use no value of this Secret of the cluster before it is fetched again."""
+        for (scheme, reference), entry in self._entries.items():
+            if scheme == "k8s" and reference[:1] == (name,):
+                entry.outdate()
+                self._fetch(entry)
 
     def _fail(self, entry: CacheEntry, fault: EgressError) -> None:
         if entry.fail(fault, self._monotonic() + self._negative):

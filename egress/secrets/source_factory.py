@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from egress.errors import UnreadableError
 from egress.rules.decide.policy import SecretSpec
 from egress.secrets.child_environment import ChildEnvironment
+from egress.secrets.cluster_secret import ClusterSecrets, ClusterSecretSource
 from egress.secrets.command import CommandSecretSource
 from egress.secrets.environment_capture import CapturedEnvironment
 from egress.secrets.file import FileSecretSource
@@ -51,8 +52,8 @@ def scheme_fault(scheme: str, *, container: bool) -> tuple[str, str] | None:
             "`env:` is refused in a container, whose environment everybody can inspect",
             "mount the secret and name it with `file:`",
         )
-    if scheme not in {"env", "file", "command"}:
-        return f"unknown kind of source `{scheme}:`", "use `env:`, `file:` or `command:`"
+    if scheme not in {"env", "file", "command", "k8s"}:
+        return f"unknown kind of source `{scheme}:`", "use `env:`, `file:`, `command:` or `k8s:`"
     return None
 
 
@@ -64,6 +65,8 @@ class SourceFactory:
     environment: ChildEnvironment
     container: bool
     timeout: float
+    cluster: ClusterSecrets | None = None
+    """The Secrets of the cluster; None where this process is no pod."""
 
     def of(self, spec: SecretSpec) -> SecretSource:
         """Return the source of a secret; an impossible source says why when it is asked."""
@@ -73,6 +76,12 @@ class SourceFactory:
             return AbsentSource(*fault)
         if spec.scheme == "command":
             return CommandSecretSource(spec.reference, self.environment, self.timeout)
+        if spec.scheme == "k8s":
+            if self.cluster is None:
+                return AbsentSource(
+                    "this process is no pod of a cluster", "run the proxy as a pod, or use `file:`"
+                )
+            return ClusterSecretSource(self.cluster, *spec.reference)
         if spec.scheme == "file":
             return FileSecretSource(spec.reference[0], self.captured.environ)
         return VariableSecretSource(spec.reference[0], self.captured.values)

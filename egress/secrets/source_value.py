@@ -126,6 +126,7 @@ class CacheEntry:
 
     __slots__ = (
         "_confirmed",
+        "_is_outdated",
         "_lifetimes",
         "_retry",
         "_revoked_by",
@@ -135,6 +136,7 @@ class CacheEntry:
         "is_told_slow",
         "names",
         "source",
+        "turn",
         "value",
     )
 
@@ -148,7 +150,10 @@ class CacheEntry:
         self.is_told_short = self.is_told_slow = False
         self.fault: EgressError | None = None
         """Cause of the last failed fetch."""
+        self.turn = 0
+        """Grows when the source says that its value is another one: a fetch from before does not count."""
         self._confirmed = 0.0
+        self._is_outdated = False
         self._lifetimes: dict[int | None, ValueLifetime] = {}
         self._retry = 0.0
         self._revoked_by: set[str] = set()
@@ -156,7 +161,9 @@ class CacheEntry:
     def secret_if_good(self, name: str, ttl: int | None, now: float) -> Secret | None:
         """Return the secret if its value is good."""
         # The end is absolute: failures never extend it.
-        if self._revoked_by or self.value is None or now >= self._confirmed + self.lifetime(ttl).end:
+        if self._revoked_by or self._is_outdated or self.value is None:
+            return None
+        if now >= self._confirmed + self.lifetime(ttl).end:
             return None
         return self.value.secret_named(name)
 
@@ -164,7 +171,9 @@ class CacheEntry:
         """Report whether the source should be asked now."""
         if now < self._retry or (self._revoked_by and self.source.mints):
             return False
-        return self.value is None or now >= self._confirmed + self.lifetime(ttl).due
+        if self.value is None or self._is_outdated:
+            return True
+        return now >= self._confirmed + self.lifetime(ttl).due
 
     def lifetime(self, ttl: int | None) -> ValueLifetime:
         found = self._lifetimes.get(ttl)
@@ -181,6 +190,7 @@ class CacheEntry:
             self.is_short = value.is_short
             self.is_told_short = False
         self._confirmed = now
+        self._is_outdated = False
         self._retry = 0.0
         self.fault = None
         return is_new
@@ -192,6 +202,12 @@ class CacheEntry:
         # The pause keeps every single request from asking a broken source again.
         self._retry = retry
         return is_news
+
+    def outdate(self) -> None:
+        """Let the value not be good until the source has given or confirmed it again."""
+        self.turn += 1
+        self._is_outdated = True
+        self._retry = 0.0
 
     def revoke(self, name: str) -> bool:
         """Let no value be good until this name is restored; report whether that is new."""
@@ -209,7 +225,8 @@ class CacheEntry:
     @property
     def confirmed(self) -> float | None:
         """Time at which the source last gave or confirmed the value; None without a usable value."""
-        return None if self._revoked_by or self.value is None else self._confirmed
+        is_usable = not self._revoked_by and not self._is_outdated and self.value is not None
+        return self._confirmed if is_usable else None
 
     @property
     def is_revoked(self) -> bool:

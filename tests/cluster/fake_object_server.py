@@ -116,3 +116,10 @@ async def until(holds: object, what: str = "") -> None:
                 await asyncio.sleep(0.005)
     except TimeoutError:
         raise AssertionError(f"waited in vain: {what}") from None
+
+
+async def gone(server: FakeObjectServer) -> None:
+    """Cut every connection, and let the loop close what was cut."""
+    server.cut()
+    for _ in range(10):
+        await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from egress.cluster.event_writer import (
     ObjectReference,
 )
 from tests.cluster.fake_api_server import running
-from tests.cluster.fake_object_server import FakeObjectServer, until
+from tests.cluster.fake_object_server import FakeObjectServer, gone, until
 
 ABOUT = ObjectReference("ConfigMap", "rules", "u-1", version="7")
 
@@ -27,6 +27,7 @@ async def test_an_event_is_about_its_object(tmp_path: Path) -> None:
         writer.tell(ClusterEvent(ABOUT, "RulesRefused", "a\nb" + "é" * 2000, "Warning"))
         await until(lambda: server.events)
         task.cancel()
+        await gone(server)
     (event,) = server.events
     assert event["involvedObject"] == {
         "apiVersion": "v1",
@@ -58,6 +59,7 @@ async def test_an_event_that_is_refused_is_told_and_the_next_one_is_written(tmp_
         await until(lambda: len(server.events) == 2)
         await until(lambda: not writer._waiting.qsize())
         task.cancel()
+        await gone(server)
     assert notes == ["the API server answers 403 to POST /api/v1/namespaces/agents/events"]
 
 

@@ -16,7 +16,7 @@ from egress.cluster.object_watch import ObjectWatch
 from egress.kubernetes import named_object
 from egress.kubernetes.named_object import NamedObject
 from tests.cluster.fake_api_server import END_OF_WATCH, running
-from tests.cluster.fake_object_server import FakeObjectServer, until
+from tests.cluster.fake_object_server import FakeObjectServer, gone, until
 
 META = {"namespace": "agents", "uid": "u", "resourceVersion": "99"}
 
@@ -46,6 +46,7 @@ async def following(
         task = asyncio.create_task(watch.run())
         yield found
         task.cancel()
+        await gone(server)
 
 
 async def test_every_change_of_the_object_comes_and_no_other(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from egress.audit.sink import Sink
 from egress.ca.authority import Authority
 from egress.ca.constraints import Constraints
 from egress.ca.store import AuthorityStore
+from egress.errors import UsageError
 from egress.proxy.clock import Clock
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
 from egress.proxy.control.metrics_guard import MetricsGuard, SandboxPlace, place_of, plain_address
@@ -46,6 +47,7 @@ from egress.relay.limits import RelayLimits
 from egress.rules.decide.policy import Policy
 from egress.secrets import CapturedEnvironment
 from egress.secrets import SecretResolver as Secrets
+from egress.secrets.cluster_secret import ClusterSecrets
 from egress.shares.pool import Capacity, SharePool
 from egress.tls.contexts import UpstreamContexts
 from egress.tls.roots import trusted_roots
@@ -98,7 +100,9 @@ def wire_proxy(
     engine = ProxyEngine(
         clock=clock,
         policy=policy,
-        secrets=Secrets(clock=clock, captured=captured, container=values.container),
+        secrets=Secrets(
+            clock=clock, captured=captured, container=values.container, cluster=_cluster_secrets(captured)
+        ),
         audit=audit,
         dialer=Dialer(resolver, own, clock),
         counts=LimitCounters(clock),
@@ -116,6 +120,22 @@ def wire_proxy(
     # A denied name leads to the proxy only where a page is served there.
     explains = door.explains if values.denied_dns == "page" else None
     return ProxyParts(engine, full, door, DnsListeners(engine, engine.metrics, explains))
+
+
+def _cluster_secrets(captured: CapturedEnvironment) -> ClusterSecrets | None:
+    """The Secrets of the namespace of this pod; None where this process is no pod."""
+    if "KUBERNETES_SERVICE_HOST" not in captured.environ:
+        return None
+    # Imported here: a proxy outside of a cluster does not wait for it.
+    from egress.cluster.api_server import cluster_of_pod  # noqa: PLC0415
+    from egress.cluster.secret_watches import SecretWatches  # noqa: PLC0415
+
+    try:
+        api = cluster_of_pod(captured.environ)
+    except UsageError as error:
+        _log.info("cluster.unused", cause=error.message)
+        return None
+    return SecretWatches(api, lambda cause: _log.warning("secret.unwatched", cause=cause))
 
 
 def open_sandbox(values: Settings, policy: Policy, clock: Clock) -> ServedSandbox:

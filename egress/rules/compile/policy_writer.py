@@ -245,7 +245,7 @@ def secret_fields(spec: SecretSpec) -> Fields:
     source: Json = (
         {"command": list(spec.reference)}
         if spec.scheme == "command"
-        else f"{spec.scheme}:{''.join(spec.reference)}"
+        else f"{spec.scheme}:{'/'.join(spec.reference)}"
     )
     fields: Fields = {"from": source, "hosts": [str(binding) for binding in spec.bindings]}
     if spec.ttl is not None:

@@ -17,6 +17,7 @@ SCHEMES = {
     "env": "an environment variable of the proxy's own user",
     "file": "a file, read again after a change",
     "command": "the output of a program, run without a shell",
+    "k8s": "one key of a Secret in the proxy's own namespace, read by the API of the cluster",
 }
 # Reserved for stores that a later version may read itself; until then each is an error with its cure.
 RESERVED_SCHEMES = {
@@ -29,6 +30,7 @@ RESERVED_SCHEMES = {
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _SCHEME = re.compile(r"([a-z][a-z0-9-]{1,15}):(.*)", re.DOTALL)
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_CLUSTER_SECRET = re.compile(r"([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)/([A-Za-z0-9._-]{1,253})")
 _PORT = re.compile(r"(.*):([0-9]{1,5})")
 _LITERAL_HINT = (
     "put the value into an environment variable or a file, name that here, and revoke the leaked value"
@@ -91,6 +93,8 @@ def _reference(scheme: str, reference: str, at: DocumentCursor) -> tuple[str, ..
         )
     if scheme == "file" and not reference.startswith(("/", "~/")):
         at.error("a secret file needs an absolute path", "write file:/run/secrets/NAME or file:~/...")
+    if scheme == "k8s":
+        return _cluster_reference(reference, at)
     if scheme != "command":
         return (reference,)
     try:
@@ -99,6 +103,18 @@ def _reference(scheme: str, reference: str, at: DocumentCursor) -> tuple[str, ..
     except ValueError:
         at.error("unbalanced quotes in this command", "or write {command: [PROGRAM, ARGUMENT, ...]}")
         return ()
+
+
+def _cluster_reference(reference: str, at: DocumentCursor) -> tuple[str, ...]:
+    match = _CLUSTER_SECRET.fullmatch(reference)
+    # A name with `..` would be another path of the API.
+    if match is None or ".." in match[1] or match[2] in (".", ".."):
+        at.error(
+            "this is not the name of a Secret and of one of its keys",
+            "write k8s:NAME/KEY; the Secret is in the namespace of the proxy",
+        )
+        return ()
+    return match[1], match[2]
 
 
 def _bindings(texts: list[str], at: DocumentCursor) -> tuple[Binding, ...]:

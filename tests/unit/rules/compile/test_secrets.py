@@ -86,3 +86,43 @@ def test_takes_the_name_of_any_variable(variable: str) -> None:
 @pytest.mark.parametrize("variable", ["1T", "[T", "]T", "T-A", "T.A", "T A"])
 def test_what_is_no_name_of_a_variable_is_refused(variable: str) -> None:
     assert len(errors(f"secrets: {{s: {{from: 'env:{variable}', hosts: [a.example]}}}}")) == 1
+
+
+@pytest.mark.parametrize(
+    ("reference", "parts"),
+    [
+        ("tokens/tracker", ("tokens", "tracker")),
+        ("a/B_c.d-e", ("a", "B_c.d-e")),
+        ("team.example.com/.dockerconfigjson", ("team.example.com", ".dockerconfigjson")),
+        (f"{'a-' * 126}a/{'k.' * 126}k", (f"{'a-' * 126}a", f"{'k.' * 126}k")),
+    ],
+)
+def test_a_secret_of_the_cluster_is_a_name_and_a_key(reference: str, parts: tuple[str, str]) -> None:
+    found = policy(f"secrets: {{s: {{from: 'k8s:{reference}', hosts: [a.example]}}}}").secrets["s"]
+    assert (found.scheme, found.reference) == ("k8s", parts)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        *[
+            "tokens",
+            "tokens/",
+            "/k",
+            "a/b/c",
+            "A/k",
+            "-a/k",
+            "a-/k",
+            "a..b/k",
+            "a/..",
+            "a/.",
+            "a/k?x",
+            "%2e/k",
+            "../secrets/k",
+        ],
+        *("a b/k", "a/k k", f"{'a-' * 127}/k", f"a/{'k.' * 127}"),
+    ],
+)
+def test_anything_else_is_no_secret_of_the_cluster(reference: str) -> None:
+    (found,) = errors(f"secrets: {{s: {{from: 'k8s:{reference}', hosts: [a.example]}}}}")
+    assert "k8s:NAME/KEY" in found
