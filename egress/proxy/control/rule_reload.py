@@ -14,11 +14,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import structlog
+
 from egress.errors import EgressError
 from egress.rules.compile.load import LoadResult
 from egress.rules.decide.decision import prepare_routes
 from egress.rules.decide.policy import Policy
 from egress.types import Finding, Severity
+
+_log = structlog.get_logger(__name__)
 
 ReloadResult = Literal["loaded", "unchanged", "refused"]
 
@@ -38,10 +42,26 @@ class ReloadOutcome:
     """The digest of the rules that were in force until then; empty where they still are."""
 
     @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The mistakes in the rules."""
+        return tuple(item for item in self.findings if item.severity is Severity.ERROR)
+
+    @property
     def problems(self) -> tuple[str, ...]:
         """Why they were refused, a line each: findings with their place, or the one message."""
-        errors = tuple(str(item) for item in self.findings if item.severity is Severity.ERROR)
+        errors = tuple(map(str, self.errors))
         return errors if self.result == "refused" and errors else tuple(filter(None, [self.message]))
+
+
+def log_refusal(outcome: ReloadOutcome, why: str, since: str) -> None:
+    """Log every problem of rules that were refused; those in force are of `since`."""
+    kept = f"the rules of {since} ({outcome.digest[:12]}) stay in force"
+    if not outcome.digest:
+        kept = "there are none before them, so everything is denied"
+    hints = [finding.hint for finding in outcome.errors] or [outcome.hint]
+    for problem, hint in zip(outcome.problems, hints, strict=True):
+        cure = {"hint": hint} if hint else {}
+        _log.error("rules.refused", why=why, problem=problem, **cure, kept=kept)
 
 
 class PolicyHolder(Protocol):

@@ -29,7 +29,7 @@ from egress.proxy.control.revocation import (
     RevocationStore,
     UnknownNameError,
 )
-from egress.proxy.control.rule_reload import ReloadOutcome, RuleReloader
+from egress.proxy.control.rule_reload import ReloadOutcome, RuleReloader, log_refusal
 from egress.proxy.control.sandbox_grants import SandboxPolicies
 from egress.proxy.control.sandbox_routes import SandboxRoutes
 from egress.proxy.control.secret_states import SecretStates
@@ -150,15 +150,8 @@ class ControlService:
             )
 
     def _say_refused(self, outcome: ReloadOutcome, why: str) -> None:
-        errors = [finding for finding in outcome.findings if finding.severity is Severity.ERROR]
-        kept = f"the rules of {_moment(self._loaded_at)} ({outcome.digest[:12]}) stay in force"
-        if not outcome.digest:
-            kept = "there are none before them, so everything is denied"
-        hints = [finding.hint for finding in errors] or [outcome.hint]
-        for problem, hint in zip(outcome.problems, hints, strict=True):
-            cure = {"hint": hint} if hint else {}
-            _log.error("rules.refused", why=why, problem=problem, **cure, kept=kept)
-        first = errors[0] if errors else None
+        log_refusal(outcome, why, _moment(self._loaded_at))
+        first = next(iter(outcome.errors), None)
         self._event(
             "reload.refused",
             policy=outcome.digest,
