@@ -21,7 +21,7 @@ DATA = ROOT / ".cache/coverage"
 # Folders whose tests judge values, not time: under coverage a test takes more than twice as long.
 FOLDERS = (
     *("tests/unit", "tests/property", "tests/language", "tests/presets"),
-    *("tests/addons", "tests/tls", "tests/unix", "tests/fleet", "tests/mcp", "tests/ui"),
+    *("tests/addons", "tests/telemetry", "tests/tls", "tests/unix", "tests/fleet", "tests/mcp", "tests/ui"),
 )
 
 

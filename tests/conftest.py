@@ -58,6 +58,7 @@ ROOMS_WITH_SOCKETS = (
     "sandbox",
     "tools",
     "ui",
+    "telemetry",
     "unix",
 )
 

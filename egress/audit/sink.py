@@ -38,7 +38,7 @@ from egress.audit.gaps import Gap, GapKind
 from egress.audit.inflight import DROPPED, FOLDED, LOOSE, UNRECORDED, InFlight
 from egress.audit.recorded_pruning import PendingPrunings
 from egress.audit.resume_point import ResumePoint, find_resume_point
-from egress.audit.writer import NO_SLOT, OnFull, TimestampFormatter, Writer, WriterOptions
+from egress.audit.writer import NO_SLOT, OnFull, OnLine, TimestampFormatter, Writer, WriterOptions
 from egress.errors import UnreadableError, reason_of
 from egress.exchange import ExchangeRecord
 from egress.types import Identity, Verdict
@@ -96,6 +96,8 @@ class Sink:
         """The id of the run, which every line names."""
         self.chains = 1
         """How many chains the log had at the start; whoever opens one of several chains sets it."""
+        self.on_exchange: OnExchange = forget_exchange
+        """What each exchange is told to that has a line, with its names as they may be read."""
         self.on_closed: OnClosed = forget_end
         """What the end of the chain is told to."""
 
@@ -179,6 +181,15 @@ class Sink:
         return self._writer.trouble.reason if self._writer.trouble is not None else ""
 
     @property
+    def on_line(self) -> OnLine:
+        """What each line is told to, and the sandbox that it is about."""
+        return self._writer.on_line
+
+    @on_line.setter
+    def on_line(self, told: OnLine) -> None:
+        self._writer.on_line = told
+
+    @property
     def write_failures(self) -> int:
         """How many writes the kernel has refused since the start."""
         return self._writer.failures
@@ -237,6 +248,7 @@ class Sink:
         except BaseException:
             tally.unrecorded += 1
             raise
+        self.on_exchange(record, facts)
 
     def tunnel(self, ticket: Ticket | None, value: TunnelFacts) -> None:
         """Record a tunnel that has ended. Raises `ValueError` for a ticket that was spent before."""
@@ -376,6 +388,13 @@ def _report_gap(found: ResumePoint, in_flight: InFlight, writer: Writer) -> None
         body = lines.gap(gap.kind, gap.missing, refusals, (gap.size, gap.digest), found.end.mac.hex())
         writer.add(body, stands_for=max(refusals, 1))
     in_flight.set_count(FOLDED, 0)
+
+
+OnExchange = Callable[[ExchangeRecord, ExchangeFacts], None]
+
+
+def forget_exchange(_record: ExchangeRecord, _facts: ExchangeFacts) -> None:
+    """Do nothing."""
 
 
 OnClosed = Callable[[int, bytes], None]

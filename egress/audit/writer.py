@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,8 @@ from egress.audit.inflight import DROPPED, LOOSE, MAX_LOOSE_REFUSALS, InFlight
 from egress.audit.resume_point import ResumePoint
 
 OnFull = Literal["stop", "drop"]
+OnLine = Callable[[bytes, str], None]
+"""A line, and the sandbox that it is about; empty for one about the proxy."""
 NO_SLOT = 0
 MAX_UNFLUSHED_LINES = 512
 """So many lines are written without waiting for a flush."""
@@ -125,6 +128,7 @@ class Writer:
         self._dropped = 0
         self.lost = 0
         """Lines that were dropped since the start."""
+        self.on_line: OnLine = forget_line
         self.failures = 0
         """Writes that the kernel refused since the start."""
         self._loose = 0
@@ -149,6 +153,7 @@ class Writer:
         self._lines.append(line)
         self._owners.append((owner, slot))
         self._waiting += len(line)
+        self.on_line(line, owner)
         if len(self._lines) >= MAX_UNFLUSHED_LINES:
             self.flush()
         return len(line)
@@ -331,6 +336,10 @@ class Writer:
             recorded_pruning.delete_files(
                 self._directory, self._keys, there[:-keep], there[-keep], recorded_pruning.PROXY, at
             )
+
+
+def forget_line(_line: bytes, _owner: str) -> None:
+    """Do nothing."""
 
 
 def count_whole_lines(waiting: list[bytes], size: int) -> tuple[int, int]:

@@ -60,6 +60,7 @@ from egress.exchange.response import (
     needs_search,
 )
 from egress.exchange.response_body import ResponseBody
+from egress.exchange.trace_parent import read_trace_parent
 from egress.rules.decide.decision import chosen_profile, decide
 from egress.rules.decide.limits import LimitResult, smallest_limit
 from egress.rules.decide.policy import Policy
@@ -412,6 +413,7 @@ class Exchange:
             policy=self.policy.digest,
             query=recorded_query(decision, self._effects, check) if "?" in target else (),
             facts=noted.facts(sent=sent, is_end_proven=is_end_proven),
+            trace=read_trace_parent(request.headers) if request else None,
         )
 
     # Inside

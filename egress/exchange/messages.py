@@ -16,6 +16,7 @@ from egress.credentials import CanarySighting
 from egress.errors import CODES, NOT_STOPPED_CODES
 from egress.exchange.content_coding import ContentCoding
 from egress.exchange.recorded_query import QueryRecord
+from egress.exchange.trace_parent import TraceParent
 from egress.types import Decision, Head, Headers, Identity, Place, RuleRef, Scheme, Slot, Verdict, value_class
 
 
@@ -153,6 +154,8 @@ class ExchangeRecord:
     facts: Mapping[str, str | int | bool] = field(default_factory=lambda: NO_FACTS)
     """Findings for the log: a short text, a number or a boolean by name. Never a secret, a query, a body or a
     header value."""
+    trace: TraceParent | None = None
+    """The trace that the sandbox says the request belongs to."""
 
 
 class ExchangeStage(Enum):

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
@@ -17,6 +17,7 @@ from pydantic_settings import NoDecode
 from egress.rules.language import quantities
 from egress.rules.language.hosts import HostError, canonical_wire_host, is_address
 from egress.rules.language.report import MeaningError
+from egress.telemetry.otlp_endpoint import FROM_ENVIRONMENT, CollectorEndpoint, Signal, read_endpoint
 
 NO_ADDRESS: Final = "none"
 """The value that means no listener."""
@@ -101,6 +102,16 @@ def _metrics_listen(value: object) -> object:
     # A port alone is one of this machine: nothing else is open without a further word.
     is_port = isinstance(value, str) and re.fullmatch(r"[0-9]{1,5}", value)
     return _listen(f"127.0.0.1:{value}" if is_port else value)
+
+
+def _collector(value: object) -> object:
+    if not isinstance(value, str) or value == FROM_ENVIRONMENT:
+        return value
+    try:
+        return read_endpoint(value)
+    except ValueError as error:
+        hint = f"write it like https://collector.example.com:4318, or {FROM_ENVIRONMENT}"
+        raise setting_error(str(error), hint) from None
 
 
 def _listens(value: object) -> object:
@@ -202,6 +213,14 @@ MaybeListens = Annotated[
 ]
 MetricsListen = Annotated[
     ListenAddress | None, BeforeValidator(_metrics_listen), SettingDisplay("ADDRESS:PORT")
+]
+Collector = Annotated[
+    CollectorEndpoint | Literal["environment"] | None,
+    BeforeValidator(_collector),
+    SettingDisplay("URL|environment"),
+]
+SignalList = Annotated[
+    tuple[Signal, ...], NoDecode, Field(min_length=1), Commas, SettingDisplay("traces|metrics|logs")
 ]
 Overrides = Annotated[tuple[Annotated[AddressOverride, BeforeValidator(_override)], ...], NoDecode, Commas]
 Pins = Annotated[tuple[Annotated[HostPin, BeforeValidator(_pin)], ...], NoDecode, Commas]

@@ -26,6 +26,7 @@ from egress.proxy import setting_texts as texts
 from egress.proxy.setting_values import (
     NO_ADDRESS,
     Addresses,
+    Collector,
     Count,
     Ipv4,
     ListenAddress,
@@ -40,9 +41,11 @@ from egress.proxy.setting_values import (
     PlainName,
     Seconds,
     SettingDisplay,
+    SignalList,
     Size,
     setting_error,
 )
+from egress.telemetry.otlp_endpoint import SIGNALS
 
 VARIABLE_PREFIX = "EGRESS_"
 FOREIGN_VARIABLES: Final = frozenset(
@@ -167,6 +170,21 @@ class Settings(BaseSettings):
     metrics_allow: Annotated[Networks, SettingDisplay("CIDR")] = Field(
         default=(), description="Other machines that may scrape the metrics; never a network of a sandbox."
     )
+    otlp: Collector = Field(
+        default=None,
+        description="Export telemetry to this OpenTelemetry collector, or the one of the environment.",
+    )
+    otlp_signals: SignalList = Field(default=SIGNALS, description="What is exported.")
+    otlp_headers_file: Annotated[Path | None, SettingDisplay("FILE")] = Field(
+        default=None, description="A private file with headers for the collector, such as its token."
+    )
+    otlp_ca: Annotated[Paths, SettingDisplay("FILE")] = Field(
+        default=(), description="Certificates of authorities to trust for the collector."
+    )
+    otlp_rate: Annotated[int, Field(ge=1, le=100_000), SettingDisplay("NUMBER")] = Field(
+        default=100, description="The most spans of one sandbox in a second that are exported; and lines."
+    )
+    otlp_interval: Seconds = Field(default=60, description="How often metrics are exported.")
     connections: Count = Field(default=8192, description="The most client connections at a time.")
     sandbox_connections: Count = Field(
         default=512,
@@ -286,6 +304,13 @@ class Settings(BaseSettings):
                 f"serving the metrics on {at} opens them, and the names in the rules, to other machines",
                 "give --metrics-token-file, or name the machines that scrape with --metrics-allow",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _say_where_telemetry_goes(self) -> Self:
+        given = [name for name in ("otlp_headers_file", "otlp_ca") if getattr(self, name)]
+        if self.otlp is None and given:
+            raise setting_error(f"{flag(given[0])} has no effect without --otlp", "name a collector there")
         return self
 
 

@@ -27,6 +27,7 @@ ROOMS = (
     "netlock",
     "proxy",
     "runtime",
+    "telemetry",
     "tls",
     "ui",
     "unix",

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Protocol
 
 import structlog
 
@@ -34,22 +33,16 @@ from egress.proxy.control.sandbox_grants import SandboxPolicies
 from egress.proxy.control.sandbox_routes import SandboxRoutes
 from egress.proxy.control.secret_states import SecretStates
 from egress.proxy.control.server import Body, ControlReply, Routes
+from egress.proxy.control.status_lookup import ConnectionCounter, look_up_status
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
-from egress.proxy.lanes.tunnel_lane import TunnelConnection
-from egress.proxy.proxy_status import AuditStatus, ProxyStatus
+from egress.proxy.proxy_status import ProxyStatus
 from egress.rules.compile.load import LoadResult
 from egress.telemetry.metric_families import MetricFamily
 from egress.telemetry.prometheus_text import CONTENT_TYPE, prometheus_text
 from egress.types import Severity
 
 _log = structlog.get_logger(__name__)
-
-
-class ConnectionCounter(Protocol):
-    """The ingress, as it counts connections."""
-
-    def connections(self, sandbox: str) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,32 +326,19 @@ class ControlService:
         now = self._standing()
         yield from self.engine.metrics.families(now.policy)
         yield from now.families()
+        if self.engine.telemetry is not None:
+            yield from self.engine.telemetry.families()
 
     def _standing(self) -> ProxyStatus:
-        engine, policy = self.engine, self.withdrawals.policy
-        specs = policy.secrets.values()
-        lacks = engine.secrets.unavailable(specs, rule_warnings.unscrubbed_secrets(policy))
-        lacking = {each.name for each in lacks}
-        tunnels = sum(isinstance(carried, TunnelConnection) for carried in engine.live)
-        return ProxyStatus(
-            version=__version__,
-            policy=policy,
+        return look_up_status(
+            self.engine,
+            self._door,
+            self.withdrawals.policy,
             is_ready=not self.problems(),
             began=self._since,
             loaded=self._loaded_at,
             reloads=self._results,
-            sandboxes=len(engine.sandboxes),
-            connections=sum(self._door.connections(name) for name in engine.sandboxes),
-            lanes={"full": len(engine.live) - tunnels, "tunnel": tunnels},
-            available={spec.name: spec.name not in lacking for spec in specs},
-            ages=engine.secrets.ages(specs),
-            expiry=min((each.authority.not_after for each in engine.sandboxes.values()), default=None),
-            audit=AuditStatus.of(engine.audit, self._audit_lag()),
         )
-
-    def _audit_lag(self) -> float:
-        flushed = self.engine.metrics.flushed
-        return 0.0 if flushed is None else self.engine.clock.monotonic() - flushed
 
     async def _placeholders(self, _: Body) -> ControlReply:
         """The stand-ins of every sandbox: what it is meant to hold, so no secret."""

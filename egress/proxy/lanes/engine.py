@@ -32,6 +32,7 @@ from egress.rules.decide.policy import CANARY_VALUE_MARK, CanarySpec, Policy
 from egress.secrets.resolver import SecretResolver
 from egress.shares.pool import SharePool
 from egress.shares.turns import Turns
+from egress.telemetry.telemetry_export import TelemetryExport
 from egress.types import HostDecision, Identity, InjectPlaceholder, Limit, RuleRef, Verdict
 
 log = structlog.get_logger(__name__)
@@ -176,6 +177,8 @@ class ProxyEngine:
 
     pool: SharePool = field(default_factory=SharePool)
     """The shares that sandboxes have of connections, exchanges and memory."""
+    telemetry: TelemetryExport | None = None
+    """The export to a collector, if there is one."""
     turns: Turns = field(init=False)
     """The shares that sandboxes have of the event loop."""
 

@@ -37,6 +37,7 @@ from egress.proxy.ingress.listener_handover import HandoverServer, HandoverTarge
 from egress.proxy.lanes.engine import ProxyEngine
 from egress.proxy.process import logs
 from egress.proxy.process.start_values import ReadyReport, StartValues
+from egress.proxy.process.telemetry_start import export_log, start_telemetry
 from egress.proxy.process.wiring import ProxyParts, metrics_guard, open_audit, password_of, wire_proxy
 from egress.proxy.settings import unknown_variables
 from egress.rules.compile.load import LoadResult
@@ -91,17 +92,25 @@ class ProxyServer:
         nothing = Needles({})
         logs.set_up_logging(values.log_level, values.log_format, self._clock, lambda: nothing)
         password = password_of(values.password_file)
+        # Before anything is open: a proxy that cannot export as it was asked to does not start.
+        telemetry = start_telemetry(values, self._start.captured.environ, self._clock)
         control = ControlServer(values.runtime_dir, routes, self._option_of_runtime_dir())
         await control.open()
         try:
             audit = open_audit(values, self._clock)
             try:
                 parts = wire_proxy(values, self._start.policy, self._start.captured, audit, self._clock)
+                if telemetry is not None:
+                    parts.engine.telemetry = telemetry
+                    export_log(audit, telemetry)
                 await self._serve(parts, self._listening(parts, password), routes, announce)
             finally:
                 audit.close()
         finally:
             await control.close()
+            # After the last line. A collector that hangs holds the end up for a moment, and no longer.
+            if telemetry is not None:
+                telemetry.close()
         _log.info("proxy.stopped", reason=self._reason, status=self._status)
         return self._status
 
@@ -303,6 +312,8 @@ class ProxyServer:
             folding.report_folded()
             tick(parts, number)
             service.policies.expire()
+            if parts.engine.telemetry is not None:
+                parts.engine.telemetry.tick(service.metric_families)
 
     async def _watching(self, service: ControlService) -> None:
         await self._start.rules.follow(service.reload)
