@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from http import HTTPStatus
 from typing import Annotated, Final
 
@@ -25,6 +25,7 @@ from egress.api_server.call import (
     UnfitRequestError,
     answer_with,
     json_response,
+    problem_from,
     read_body,
     read_query,
 )
@@ -130,26 +131,40 @@ def _watch(keeper: ClaimKeeper, query: ClaimQuery, is_selected: Callable[[Claim]
             table.since(version)
         except VersionGoneError:
             return _gone()
+    events = _follow(keeper, version, first, end)
+    return StreamingResponse(_lines(events, is_selected), media_type="application/json")
 
-    async def lines() -> AsyncIterator[bytes]:
-        seen, events = version, iter(first)
-        while True:
-            for event in events:
-                if is_selected(event.object):
-                    yield msgspec.json.encode(event) + b"\n"
-            left = end - time.monotonic()
-            if left <= 0:
-                return
-            if seen == table.version:
-                await table.wait(min(left, LOOK_INTERVAL))
-                await keeper.look()
-            try:
-                events, seen = table.since(seen), table.version
-            except VersionGoneError:
-                # The client is far behind. It begins anew where it stands, and is told that it is too late.
-                return
 
-    return StreamingResponse(lines(), media_type="application/json")
+async def _lines(
+    events: AsyncIterator[ClaimEvent], is_selected: Callable[[Claim], bool]
+) -> AsyncIterator[bytes]:
+    async for event in events:
+        if is_selected(event.object):
+            yield msgspec.json.encode(event) + b"\n"
+
+
+async def _follow(
+    keeper: ClaimKeeper, version: int, first: Iterable[ClaimEvent], end: float
+) -> AsyncIterator[ClaimEvent]:
+    """The changes after a version, until the time is over or they cannot be told."""
+    events = first
+    while True:
+        for event in events:
+            yield event
+        left = end - time.monotonic()
+        if left <= 0:
+            return
+        if version == keeper.table.version:
+            await keeper.table.wait(min(left, LOOK_INTERVAL))
+        try:
+            await keeper.look()
+            events, version = keeper.table.since(version), keeper.table.version
+        except VersionGoneError:
+            # The client is far behind. It begins anew where it stands, and is told that it is too late.
+            return
+        except Exception as error:  # noqa: BLE001 - the client begins anew, and is told the mistake then
+            problem_from(error)
+            return
 
 
 async def _get(keeper: ClaimKeeper, request: Request) -> Response:

@@ -151,3 +151,13 @@ def test_an_engine_that_does_not_answer_takes_no_claim_away(lab: ClaimLab, runti
     assert (status, answer["reason"]) == (503, "ServiceUnavailable")
     runtime.is_lost = False
     assert lab.ask("GET", "/mine")[0] == 200
+
+
+def test_a_watch_ends_where_the_engine_does_not_answer(lab: ClaimLab, runtime: SlowRuntime) -> None:
+    runtime.may.set()
+    lab.settled("mine")
+    with lab.watching("resourceVersion=0") as events:
+        assert next(events)["type"] == "ADDED"
+        runtime.is_lost = True
+        assert list(events) == []
+    assert lab.ask("GET", "?watch=true&resourceVersion=0")[0] == 503
