@@ -28,14 +28,19 @@ def check_container(pod: PodShape, container: ManifestNode) -> Iterator[Manifest
     if "ALL" not in capabilities.at("drop").texts() or capabilities.at("add").items():
         yield finding_at("container.capabilities", source, capabilities)
     yield from _check_user(source, own, of_pod)
-    if _nearest(own, of_pod, "seccompProfile").at("type").text() not in _SECCOMP_TYPES:
+    if nearest(own, of_pod, "seccompProfile").at("type").text() not in _SECCOMP_TYPES:
         yield finding_at("container.seccomp", source, own.at("seccompProfile"))
     if own.at("procMount").text() not in {"", "Default"}:
         yield finding_at("container.proc", source, own.at("procMount"))
+    yield from check_request(source, container)
+    yield from check_variables(source, container)
+
+
+def check_request(source: ManifestObject, container: ManifestNode) -> Iterator[ManifestFinding]:
+    """Check that a limit of the processor has a request beside it."""
     resources = container.at("resources")
     if not resources.at("limits", "cpu").is_missing and resources.at("requests", "cpu").is_missing:
         yield finding_at("container.requests", source, resources.at("limits", "cpu"))
-    yield from check_variables(source, container)
 
 
 def check_variables(source: ManifestObject, holder: ManifestNode) -> Iterator[ManifestFinding]:
@@ -52,15 +57,16 @@ def check_variables(source: ManifestObject, holder: ManifestNode) -> Iterator[Ma
 
 
 def _check_user(source: ManifestObject, own: ManifestNode, of_pod: ManifestNode) -> Iterator[ManifestFinding]:
-    must_not = _nearest(own, of_pod, "runAsNonRoot")
-    user = _nearest(own, of_pod, "runAsUser")
+    must_not = nearest(own, of_pod, "runAsNonRoot")
+    user = nearest(own, of_pod, "runAsUser")
     if must_not.flag() is not True:
         yield finding_at("container.root", source, own.at("runAsNonRoot"))
     elif not user.is_missing and not user.number():
         yield finding_at("container.root", source, user)
 
 
-def _nearest(own: ManifestNode, of_pod: ManifestNode, field: str) -> ManifestNode:
+def nearest(own: ManifestNode, of_pod: ManifestNode, field: str) -> ManifestNode:
+    """Return a field of a container's security context, or that of its pod where it has none."""
     return of_pod.at(field) if own.at(field).is_missing else own.at(field)
 
 

@@ -56,15 +56,21 @@ def proxy_hosts(arguments: tuple[str, ...]) -> set[str]:
     return {_host(value) for value in option_values(arguments).get("--proxy", ())}
 
 
-def check_gate(pod: PodShape) -> Iterator[ManifestFinding]:
-    """Check that the gate is there, is first, holds back, and dials enough."""
+def check_gate(
+    pod: PodShape, *, leading: int = 0, diverted: frozenset[int] = frozenset()
+) -> Iterator[ManifestFinding]:
+    """Check that the gate is there, is first, holds back, and dials enough.
+
+    In a pod that locks its own network other parts of Egress are `leading`, and at `diverted` ports the proxy
+    itself answers, whatever the address.
+    """
     source, containers = pod.source, pod.spec.at("initContainers").items()
     gates = [each for each in containers if is_gate(each)]
     if not gates:
         yield finding_at("gate.missing", source, pod.spec)
         return
     gate = gates[0]
-    if gate.path != containers[0].path:
+    if gate.path != containers[min(leading, len(containers) - 1)].path:
         yield finding_at("gate.not-first", source, gate, f"{containers[0].at('name').text()} is before it")
     if not gate.at("restartPolicy").is_missing:
         yield finding_at("gate.restart", source, gate.at("restartPolicy"))
@@ -76,14 +82,17 @@ def check_gate(pod: PodShape) -> Iterator[ManifestFinding]:
         # An annotation is a value that its writer chose.
         if field not in GATE_FIELDS or _is_of_cluster(variable):
             yield finding_at("gate.env", source, variable)
-    yield from _check_arguments(pod, gate)
+    yield from _check_arguments(pod, gate, diverted)
 
 
-def _check_arguments(pod: PodShape, gate: ManifestNode) -> Iterator[ManifestFinding]:
+def _check_arguments(
+    pod: PodShape, gate: ManifestNode, diverted: frozenset[int]
+) -> Iterator[ManifestFinding]:
     source, node = pod.source, gate.at("args")
     options = option_values(gate_arguments(gate) or ())
-    blocked = options.get("--blocked", [])
-    has_api_server = any(value.startswith(API_SERVER_WORD) for value in blocked)
+    blocked = [value for value in options.get("--blocked", []) if _port(value) not in diverted]
+    # Where its port is diverted, the proxy answers in the place of the API server.
+    has_api_server = bool(diverted) or any(value.startswith(API_SERVER_WORD) for value in blocked)
     if not has_api_server or not any(_is_outside(value) for value in blocked):
         yield finding_at("gate.blocked", source, node)
     if not any(options.get("--proxy", ())):
@@ -101,6 +110,11 @@ def _is_of_cluster(variable: ManifestNode) -> bool:
 
 def _host(value: str) -> str:
     return value.rpartition(":")[0].strip("[]")
+
+
+def _port(value: str) -> int:
+    port = value.rpartition(":")[2]
+    return int(port) if port.isdigit() and len(port) <= 5 else 0
 
 
 def _is_outside(value: str) -> bool:

@@ -18,6 +18,7 @@ from egress.kubernetes.network_policies import UNREAD_GROUPS
 from egress.kubernetes.pod_check import check_pod
 from egress.kubernetes.pod_shapes import PodShape, holds_unread_pods
 from egress.kubernetes.proxy_check import check_proxy
+from egress.kubernetes.sidecar_check import check_sidecar, sidecar_parts
 from egress.types import Severity
 
 _SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
@@ -78,6 +79,10 @@ def check_manifests(
 def check_sandbox(manifests: ManifestSet, pod: PodShape) -> Iterator[ManifestFinding]:
     """Check one pod by itself, without the policies around it."""
     yield from check_pod(manifests, pod)
+    parts = sidecar_parts(pod)
+    if parts is not None:
+        yield from check_sidecar(pod, parts)
+        return
     for container in pod.containers:
         yield from check_container(pod, container)
     yield from check_gate(pod)
@@ -121,6 +126,9 @@ def _check_object(manifests: ManifestSet, found: ManifestObject) -> Iterator[Man
         yield finding_at("pod.unread", found, unread)
     if (found.group, found.kind) == ("", "Namespace"):
         level = found.node.at("metadata", "labels").text_map().get(_SECURITY_LABEL)
-        holds = any(pod.source.namespace == found.name for pod in manifests.sandboxes)
+        # The lock needs a right that the level `restricted` refuses.
+        holds = any(
+            pod.source.namespace == found.name and sidecar_parts(pod) is None for pod in manifests.sandboxes
+        )
         if holds and level != "restricted":
             yield finding_at("namespace.security", found, found.node.at("metadata", "labels"))

@@ -232,6 +232,37 @@ FINDING_CODES: Final[dict[str, FindingCode]] = {
         "a variable of the gate can lead it to another address",
         "give it only variables that the cluster fills in: `status.hostIP`, `status.podIP`, `metadata.uid`",
     ),
+    # The proxy in the pod of the workload.
+    "sidecar.order": FindingCode(
+        _ERROR,
+        "the containers of Egress do not start in their order, so something talks before the lock holds",
+        "the lock is the first init container, and the proxy stands between it and the gate",
+    ),
+    "sidecar.lock": FindingCode(
+        _ERROR,
+        "the lock of the network has another form than it needs, and may lock nothing",
+        "`egress k8s inject --sidecar` writes it: root, NET_ADMIN alone, no volume and no variable",
+    ),
+    "sidecar.proxy": FindingCode(
+        _ERROR,
+        "no proxy with the user that the lock lets out runs for as long as the pod",
+        "run `egress serve` as an init container with `restartPolicy: Always` and that user",
+    ),
+    "sidecar.user": FindingCode(
+        _ERROR,
+        "a container may run as the user of the proxy, whom the lock lets out",
+        "write another `runAsUser` for it",
+    ),
+    "sidecar.mounts": FindingCode(
+        _ERROR,
+        "a container mounts a volume of the proxy",
+        "mount only the certificate, and only for reading",
+    ),
+    "sidecar.processes": FindingCode(
+        _ERROR,
+        "the containers of the pod see each other's processes",
+        "remove `shareProcessNamespace`",
+    ),
     # The proxy.
     "proxy.program": FindingCode(
         _ERROR,

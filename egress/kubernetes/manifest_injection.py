@@ -21,8 +21,10 @@ from egress.kubernetes.manifest_objects import ManifestObject, objects_of
 from egress.kubernetes.manifest_set import PROXY_PORTS, ManifestSet, has_label, manifest_set
 from egress.kubernetes.manifest_text import ManifestText, read_manifests
 from egress.kubernetes.network_policies import is_managed
-from egress.kubernetes.pod_injection import Fields, InjectionPlan, inject_pod, keeps_proxy
+from egress.kubernetes.pod_injection import InjectionPlan, inject_pod, keeps_proxy
 from egress.kubernetes.pod_shapes import EXTENSIONS_GROUP, POD_FIELDS, PodShape, pod_of
+from egress.kubernetes.sidecar_injection import SidecarPlan, inject_sidecar
+from egress.kubernetes.value_edits import Fields
 from egress.kubernetes.yaml_writer import write_yaml
 from egress.rules.language.document import Value, ValuePath
 from egress.types import Severity
@@ -50,7 +52,7 @@ class InjectedManifests:
 
 
 def inject_manifests(
-    text: ManifestText, plan: InjectionPlan, namespace: str = "", skipped: Iterable[str] = ()
+    text: ManifestText, plan: InjectionPlan | SidecarPlan, namespace: str = "", skipped: Iterable[str] = ()
 ) -> InjectedManifests:
     """Complete the sandboxes of a file, but for the objects whose names are skipped."""
     if text.findings:
@@ -73,13 +75,21 @@ def inject_manifests(
     return InjectedManifests(written, tuple(completed), findings)
 
 
-def _complete(found: ManifestObject, value: Value, plan: InjectionPlan) -> None:
+def _complete(found: ManifestObject, value: Value, plan: InjectionPlan | SidecarPlan) -> None:
     pod = pod_of(found)
     is_ours = pod is not None and (has_label(pod.labels, plan.labels.proxy) or is_authority_job(pod))
     if pod is not None and (pod.is_agent_sandbox or not is_ours):
         template = _at(value, POD_FIELDS[found.group, found.kind])
-        if isinstance(template, dict):
+        if isinstance(template, dict) and isinstance(plan, SidecarPlan):
+            inject_sidecar(template, plan)
+        elif isinstance(template, dict) and isinstance(plan, InjectionPlan):
             inject_pod(template, plan, keeps_gate=_has_good_gate(pod, plan))
+    if isinstance(plan, InjectionPlan):
+        _complete_extension(found, value, plan)
+
+
+def _complete_extension(found: ManifestObject, value: Value, plan: InjectionPlan) -> None:
+    """Give the templates and pools of agent-sandbox what their controller would take from its defaults."""
     spec = value.get("spec") if isinstance(value, dict) else None
     if found.group != EXTENSIONS_GROUP or not isinstance(spec, dict):
         return

@@ -9,6 +9,7 @@ from egress.kubernetes.manifest_findings import ManifestFinding, finding_at
 from egress.kubernetes.manifest_node import ManifestNode
 from egress.kubernetes.manifest_set import ManifestSet, has_label
 from egress.kubernetes.pod_shapes import PodShape
+from egress.kubernetes.sidecar_check import own_volumes, sidecar_parts
 
 _SECRET_DRIVER = "secrets-store.csi.k8s.io"
 # Those that the level `restricted` of Pod Security allows, images, and hostPath, which has a code of its own.
@@ -41,9 +42,13 @@ def check_pod(manifests: ManifestSet, pod: PodShape) -> Iterator[ManifestFinding
         yield finding_at("pod.token", source, spec.at("automountServiceAccountToken"))
     if spec.at("enableServiceLinks").flag() is not False:
         yield finding_at("pod.service-links", source, spec.at("enableServiceLinks"))
-    yield from _check_names(manifests, pod)
+    parts = sidecar_parts(pod)
+    if parts is None:
+        yield from _check_names(manifests, pod)
+    own = own_volumes(parts) if parts else frozenset[str]()
     for volume in spec.at("volumes").items():
-        yield from _check_volume(manifests, pod, volume)
+        if volume.at("name").text() not in own:
+            yield from _check_volume(manifests, pod, volume)
 
 
 def _check_host(pod: PodShape) -> Iterator[ManifestFinding]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,9 +15,8 @@ from egress.errors import ContentError
 from egress.kubernetes.gate_check import gate_arguments, is_gate, proxy_hosts
 from egress.kubernetes.manifest_node import ManifestNode
 from egress.kubernetes.manifest_set import PodLabels
-from egress.rules.language.document import MissingValue, Value
-
-type Fields = dict[str, Value]
+from egress.kubernetes.value_edits import Fields, containers, fill, is_absent, items, mapping, put, sequence
+from egress.rules.language.document import Value
 
 GATE_NAME: Final = "egress-gate"
 TRUST_VOLUME: Final = "egress-trust"
@@ -53,25 +51,31 @@ def inject_pod(template: Fields, plan: InjectionPlan, *, keeps_gate: bool) -> No
     spec = template.get("spec")
     if not isinstance(spec, dict):
         return
-    key, value = plan.labels.sandbox
-    _mapping(_mapping(template, "metadata"), "labels")[key] = value
-    spec |= {"automountServiceAccountToken": False, "enableServiceLinks": False, "dnsPolicy": "None"}
-    names = _mapping(spec, "dnsConfig")
+    take_rights(template, spec, plan.labels)
+    spec["dnsPolicy"] = "None"
+    names = mapping(spec, "dnsConfig")
     names["nameservers"] = [plan.proxy]
     # Search domains are names of the cluster, which the proxy does not answer.
     names.pop("searches", None)
-    context = _mapping(spec, "securityContext")
-    _fill(context, "runAsNonRoot", True)  # noqa: FBT003 - a value of the manifest
-    _fill(context, "seccompProfile", {"type": "RuntimeDefault"})
     if not keeps_gate:
         _place_gate(spec, plan)
-    for container in _containers(spec):
-        _harden(container)
+    for container in containers(spec):
+        harden(container)
         if not is_gate(ManifestNode(container, (), [])):
-            _lead_to_proxy(container, plan)
-    mounts = [mount for container in _containers(spec) for mount in _items(container, "volumeMounts")]
+            lead_to_proxy(container, plan.variables)
+    mounts = [mount for container in containers(spec) for mount in items(container, "volumeMounts")]
     if any(mount.get("name") == TRUST_VOLUME for mount in mounts):
-        _put(_sequence(spec, "volumes"), {"name": TRUST_VOLUME, "configMap": {"name": plan.trust}})
+        put(sequence(spec, "volumes"), {"name": TRUST_VOLUME, "configMap": {"name": plan.trust}})
+
+
+def take_rights(template: Fields, spec: Fields, labels: PodLabels) -> None:
+    """Give a pod the label of a sandbox, and take what it needs no right for."""
+    key, value = labels.sandbox
+    mapping(mapping(template, "metadata"), "labels")[key] = value
+    spec |= {"automountServiceAccountToken": False, "enableServiceLinks": False}
+    context = mapping(spec, "securityContext")
+    fill(context, "runAsNonRoot", True)  # noqa: FBT003 - a value of the manifest
+    fill(context, "seccompProfile", {"type": "RuntimeDefault"})
 
 
 def keeps_proxy(gate: ManifestNode, plan: InjectionPlan) -> bool:
@@ -108,35 +112,36 @@ def gate_container(plan: InjectionPlan) -> Fields:
 
 def _place_gate(spec: Fields, plan: InjectionPlan) -> None:
     """Put the gate before every other init container, instead of any that is there."""
-    others = [item for item in _sequence(spec, "initContainers") if not is_gate(ManifestNode(item, (), []))]
+    others = [item for item in sequence(spec, "initContainers") if not is_gate(ManifestNode(item, (), []))]
     spec["initContainers"] = [gate_container(plan), *others]
-    names = [container.get("name") for container in _containers(spec)]
+    names = [container.get("name") for container in containers(spec)]
     if names.count(GATE_NAME) > 1:
         raise ContentError(
             f"another container has the name {GATE_NAME}, which is the name of the gate", "rename it"
         )
 
 
-def _harden(container: Fields) -> None:
-    context = _mapping(container, "securityContext")
-    _fill(context, "allowPrivilegeEscalation", False)  # noqa: FBT003 - a value of the manifest
-    dropped = _sequence(_mapping(context, "capabilities"), "drop")
+def harden(container: Fields) -> None:
+    """Take the rights of a container that nobody gave it, and request less than its limit."""
+    context = mapping(container, "securityContext")
+    fill(context, "allowPrivilegeEscalation", False)  # noqa: FBT003 - a value of the manifest
+    dropped = sequence(mapping(context, "capabilities"), "drop")
     if "ALL" not in dropped:
         dropped.append("ALL")
     resources = container.get("resources")
     limits = resources.get("limits") if isinstance(resources, dict) else None
-    if isinstance(resources, dict) and isinstance(limits, dict) and not _is_absent(limits.get("cpu")):
-        _fill(_mapping(resources, "requests"), "cpu", _request_for(limits["cpu"]))
+    if isinstance(resources, dict) and isinstance(limits, dict) and not is_absent(limits.get("cpu")):
+        fill(mapping(resources, "requests"), "cpu", _request_for(limits["cpu"]))
 
 
-def _lead_to_proxy(container: Fields, plan: InjectionPlan) -> None:
+def lead_to_proxy(container: Fields, variables: Mapping[str, str]) -> None:
     """Give a container the variables of the proxy and the folder with its certificate."""
-    for name, value in plan.variables.items():
-        _put(_sequence(container, "env"), {"name": name, "value": value})
-    mounts = _sequence(container, "volumeMounts")
+    for name, value in variables.items():
+        put(sequence(container, "env"), {"name": name, "value": value})
+    mounts = sequence(container, "volumeMounts")
     # A folder is mounted once: somebody may have mounted the certificate there under another name.
     if not any(isinstance(mount, dict) and mount.get("mountPath") == TRUST_FOLDER for mount in mounts):
-        _put(mounts, {"name": TRUST_VOLUME, "mountPath": TRUST_FOLDER, "readOnly": True})
+        put(mounts, {"name": TRUST_VOLUME, "mountPath": TRUST_FOLDER, "readOnly": True})
 
 
 def _request_for(limit: Value) -> Value:
@@ -146,63 +151,3 @@ def _request_for(limit: Value) -> Value:
         return limit
     millicpus = float(found["number"]) * (1 if found["milli"] else 1000)
     return CPU_REQUEST if millicpus >= _MILLICPUS else limit
-
-
-# Values ---------------------------------------------------------------------------------------
-
-
-def _containers(spec: Fields) -> list[Fields]:
-    return [*_items(spec, "initContainers"), *_items(spec, "containers")]
-
-
-def _items(parent: Fields, key: str) -> list[Fields]:
-    """Return the mappings in a list, which may be missing."""
-    found = parent.get(key)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-
-
-def _put(items: list[Value], item: Fields) -> None:
-    """Put an item with a name into a list, in the place of all others with its name."""
-    places = [
-        number
-        for number, other in enumerate(items)
-        if isinstance(other, dict) and other.get("name") == item["name"]
-    ]
-    # Of two variables with one name the last one counts.
-    for number in reversed(places[1:]):
-        del items[number]
-    first = places[0] if places else len(items)
-    items[first : first + 1] = [deepcopy(item)]
-
-
-def _mapping(parent: Fields, key: str) -> Fields:
-    """Return the mapping below a key, made if it is missing."""
-    found = parent.get(key)
-    if isinstance(found, dict):
-        return found
-    if not _is_absent(found):
-        raise ContentError(f"`{key}` is no mapping", "`kubectl apply --dry-run=server` shows the same")
-    made: Fields = {}
-    parent[key] = made
-    return made
-
-
-def _sequence(parent: Fields, key: str) -> list[Value]:
-    """Return the list below a key, made if it is missing."""
-    found = parent.get(key)
-    if isinstance(found, list):
-        return found
-    if not _is_absent(found):
-        raise ContentError(f"`{key}` is no list", "`kubectl apply --dry-run=server` shows the same")
-    made: list[Value] = []
-    parent[key] = made
-    return made
-
-
-def _fill(parent: Fields, key: str, value: Value) -> None:
-    if _is_absent(parent.get(key)):
-        parent[key] = value
-
-
-def _is_absent(value: Value | None) -> bool:
-    return value is None or isinstance(value, MissingValue)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from string import Formatter
@@ -12,14 +12,17 @@ import click
 
 from egress.cli import folder_options, render
 from egress.cli.kubernetes import manifest_input
+from egress.cli.kubernetes.sidecar_options import LOOPBACK_PROXY, sidecar_plan
 from egress.cli.render import count
-from egress.doctor.fence import read_address
+from egress.doctor.fence import FenceAddress, read_address
 from egress.errors import ContentError, UsageError
 from egress.types import Severity
 
 if TYPE_CHECKING:
     from egress.kubernetes.manifest_set import PodLabels
     from egress.kubernetes.manifest_text import ManifestText
+    from egress.kubernetes.pod_injection import InjectionPlan
+    from egress.kubernetes.sidecar_injection import SidecarPlan
 
 # These answer in every cluster without a fence: API server, kubelet, metadata, and an address outside.
 BLOCKED_ADDRESSES: Final = (
@@ -37,17 +40,31 @@ BLOCKED_ADDRESSES: Final = (
     "--blocked", multiple=True, metavar="ADDRESS:PORT", help="Another address that the gate dials; repeat it."
 )
 @click.option("--image", default="egress-proxy", metavar="NAME", help="Image of the gate. [egress-proxy]")
+@click.option("--trust", metavar="NAME", help="ConfigMap with the certificate. [egress-trust]")
+@click.option("--sidecar", is_flag=True, help="Put a proxy into each pod, and need no network policies.")
+@click.option("--rules", metavar="NAME", help="With --sidecar: ConfigMap with the rules. [egress-rules]")
 @click.option(
-    "--trust", default="egress-trust", metavar="NAME", help="ConfigMap with the certificate. [egress-trust]"
+    "--secret", multiple=True, metavar="NAME", help="With --sidecar: a Secret to inject from; repeat it."
+)
+@click.option(
+    "--own-address",
+    multiple=True,
+    metavar="NETWORK",
+    help="With --sidecar: a network of the cluster; repeat it.",
 )
 @click.option("--skip", multiple=True, metavar="NAME", help="Leave the objects of this name; repeat it.")
 @manifest_input.pod_options
-def inject(
+def inject(  # noqa: PLR0913 - each parameter is an option
+    *,
     file: Path,
     proxy: str | None,
     blocked: tuple[str, ...],
     image: str,
-    trust: str,
+    trust: str | None,
+    sidecar: bool,
+    rules: str | None,
+    secret: tuple[str, ...],
+    own_address: tuple[str, ...],
     skip: tuple[str, ...],
     namespace: str,
     labels: PodLabels,
@@ -58,19 +75,28 @@ def inject(
     completed; the proxy and all other objects stay as they are written. A second run changes nothing. Rights
     that nobody set are removed; a right that somebody set is an error, and then nothing is printed.
 
+    With --sidecar the proxy itself runs in each pod, behind a lock of the pod's network that lets its user
+    alone out. That needs no network policies, and is no wall for code that is meant to break out.
+
     \b
     Examples:
       egress k8s inject agent.yaml --proxy 10.96.0.92 | kubectl apply -f -
+      egress k8s inject job.yaml --sidecar --rules egress-rules --secret egress-token | kubectl apply -f -
       kubectl kustomize . | egress k8s inject - --blocked 10.96.0.10:53 >completed.yaml
     """
     from egress.kubernetes.manifest_injection import inject_manifests
-    from egress.kubernetes.pod_injection import InjectionPlan
 
     (text,) = manifest_input.read_files([file])
-    address = _address(proxy) if proxy else _address_in(text, namespace, labels)
-    dialled = (*BLOCKED_ADDRESSES, *(str(read_address(each)) for each in blocked))
-    variables = dict(_variables(f"http://{address if ':' not in address else f'[{address}]'}:3128"))
-    plan = InjectionPlan(address, dialled, image, trust, variables, labels)
+    more = tuple(read_address(each) for each in blocked)
+    plan: InjectionPlan | SidecarPlan
+    if sidecar:
+        _refuse_options("--sidecar", {"--proxy": proxy, "--trust": trust})
+        variables = dict(_variables(LOOPBACK_PROXY))
+        plan = sidecar_plan(more, image, rules or "egress-rules", secret, own_address, variables, labels)
+    else:
+        _refuse_options("a gateway", {"--rules": rules, "--secret": secret, "--own-address": own_address})
+        address = _address(proxy) if proxy else _address_in(text, namespace, labels)
+        plan = _gateway_plan(address, more, image, trust or "egress-trust", labels)
     injected = inject_manifests(text, plan, namespace, skip)
     # On the error stream: the other one goes to kubectl.
     render.findings((finding.as_finding for finding in injected.findings), stderr=True)
@@ -82,6 +108,21 @@ def inject(
         )
     render.text(injected.text)
     return 0
+
+
+def _gateway_plan(
+    address: str, more: tuple[FenceAddress, ...], image: str, trust: str, labels: PodLabels
+) -> InjectionPlan:
+    from egress.kubernetes.pod_injection import InjectionPlan
+
+    variables = dict(_variables(f"http://{address if ':' not in address else f'[{address}]'}:3128"))
+    return InjectionPlan(address, (*BLOCKED_ADDRESSES, *map(str, more)), image, trust, variables, labels)
+
+
+def _refuse_options(form: str, given: Mapping[str, object]) -> None:
+    for name, value in given.items():
+        if value:
+            raise UsageError(f"{name} means nothing with {form}", "remove it, or choose the other form")
 
 
 def _address(text: str) -> str:

@@ -269,7 +269,9 @@ def test_a_weakness_of_agent_sandbox_is_named_by_its_code(code: str, change: Cha
 
 def test_every_code_has_a_weakness_that_shows_it() -> None:
     shown = {code for code, _ in (*WEAKENED, *WEAKENED_AGENT_SANDBOXES)}
-    assert shown | TEXT_CODES == FINDING_CODES.keys()
+    # Those of a pod that locks its own network have a test file of their own.
+    others = {code for code in FINDING_CODES if code.startswith("sidecar.")}
+    assert shown | TEXT_CODES == FINDING_CODES.keys() - others
 
 
 def test_a_mistake_in_the_text_is_the_only_finding() -> None:
