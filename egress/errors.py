@@ -83,6 +83,8 @@ class RefusalCode:
     hint: str
     lasts: bool = False
     """Sending the request again is in vain, though the status of the code does not say so."""
+    retry_after: int = 0
+    """Seconds until another try may be answered otherwise, on another connection: this one is closed."""
 
     @property
     def is_final(self) -> bool:
@@ -215,6 +217,54 @@ CODES: dict[str, RefusalCode] = {
         403,
         "This proxy serves another sandbox, or another user of the machine.",
         "Use your own sandbox's proxy, as its user; apt asks as _apt without -o APT::Sandbox::User=NAME.",
+    ),
+    # The pod behind the connection, in a cluster
+    "identity.unknown": RefusalCode(
+        403, "This proxy knows no sandbox at this address.", "Connect from the pod of a sandbox."
+    ),
+    "identity.pooled": RefusalCode(
+        503,
+        "Nobody has claimed this sandbox yet, so it may do nothing.",
+        "Try again when it is claimed.",
+        retry_after=1,
+    ),
+    "identity.pending": RefusalCode(
+        503, "This sandbox is being handed to its claim.", "Try again in a moment.", retry_after=1
+    ),
+    "identity.stale": RefusalCode(
+        503,
+        "The proxy cannot tell just now which sandbox this is.",
+        "Try again in a moment.",
+        retry_after=1,
+    ),
+    "identity.ambiguous": RefusalCode(
+        503,
+        "Two pods, or two sandboxes, are one to the proxy, so neither is served.",
+        "Try again in a moment; tell the operator if it stays so.",
+        retry_after=2,
+    ),
+    "identity.unclaimed": RefusalCode(
+        403, "This sandbox belongs to no claim and no pool.", "Make it by a claim; tell the operator."
+    ),
+    "identity.unowned": RefusalCode(
+        403,
+        "This pod is no sandbox: it belongs to none, and lacks the label.",
+        "Ask the operator to give the pod the label egress=workload.",
+    ),
+    "identity.host_network": RefusalCode(
+        403, "This pod uses the network of its node, so it cannot be told apart.", "Tell the operator."
+    ),
+    "identity.nat": RefusalCode(
+        403,
+        "The address of this connection is not that of one pod: something on the way rewrites it.",
+        "Tell the operator.",
+    ),
+    "identity.gone": RefusalCode(403, "The pod of this connection has ended.", "Use another sandbox."),
+    "identity.changed": RefusalCode(
+        503,
+        "The claim or the address of this sandbox has changed.",
+        "Open a new connection.",
+        retry_after=1,
     ),
     "protocol.refused": RefusalCode(400, "Only TLS and HTTP are supported here.", "Use HTTPS."),
     "tls.failed": RefusalCode(

@@ -72,11 +72,27 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Workload:
+    """The pod behind a connection, as the cluster names it; empty texts for what is not known."""
+
+    namespace: str
+    pod: str = ""
+    pod_uid: str = ""
+    claim: str = ""
+    claim_uid: str = ""
+    replica: str = ""
+    """The pod of the proxy."""
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
     """The sandbox behind a connection, as the network identifies it. Never taken from a header."""
 
     sandbox: str
     profile: str | None = None
+    # Rights are those of the sandbox, whichever of its pods asks; a pod is only named in records.
+    workload: Workload | None = field(default=None, compare=False)
+    """Only in a cluster."""
 
 
 @value_class

@@ -140,6 +140,35 @@ Peer = Annotated[
         csv=True,
     ),
 ]
+Namespace = Annotated[
+    Name | UnsetType,
+    about("The namespace of the cluster. Only with `--kubernetes`, as the next five.", "agents"),
+]
+Pod = Annotated[
+    Name | UnsetType,
+    about(
+        "The pod of the sandbox.",
+        "agent-7-x4k2p",
+        index="lines",
+        option="From this pod.",
+        metavar="NAME",
+        csv=True,
+    ),
+]
+PodUid = Annotated[Name | UnsetType, about("Its UID.", "6f0c2f0e-6a2b-4a53-9a44-1f9d6c5e7b10")]
+Claim = Annotated[
+    Name | UnsetType,
+    about(
+        "The claim that has the sandbox.",
+        "agent-7",
+        index="lines",
+        option="Of this claim.",
+        metavar="NAME",
+        csv=True,
+    ),
+]
+ClaimUid = Annotated[Name | UnsetType, about("Its UID.", "0b7ad9a2-5a4a-4e58-8a1c-9f6f5a3f7d21")]
+Replica = Annotated[Name | UnsetType, about("The pod of the proxy.", "egress-proxy-0", csv=True)]
 Entry = Annotated[
     Name, about("How the client named the destination: `connect`, `absolute`, `sni`, `host`.", "connect")
 ]

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import asdict
 from functools import lru_cache, partial
 from typing import Any
 
@@ -34,7 +36,7 @@ from egress.audit.fields import (
 )
 from egress.audit.files import Pruning
 from egress.exchange import ExchangeRecord
-from egress.types import GrantRef, Place, RuleRef, Slot
+from egress.types import GrantRef, Place, RuleRef, Slot, Workload
 
 _ENCODER = msgspec.json.Encoder()
 _DECODERS = {kind: msgspec.json.Decoder(kind) for kind in schema.LINE_KINDS.values()}
@@ -162,6 +164,9 @@ def exchange(record: ExchangeRecord, facts: ExchangeFacts) -> str:
         upstream_alpn=upstream_alpn,
         policy=optional(record.policy),
     )
+    if who.workload is not None:
+        for field, text in workload_fields(who.workload).items():
+            setattr(line, field, text)
     if record.query:
         line.query = {
             cut(key, MAX_QUERY_NAME): tuple([cut(value, MAX_QUERY_VALUE) for value in values])
@@ -223,6 +228,7 @@ def _connection_fields(value: TunnelFacts | RefusalFacts) -> dict[str, Any]:
         "profile": value.identity.profile or None,
         "listener": value.listener,
         "peer": value.peer or UNSET,
+        **(workload_fields(value.identity.workload) if value.identity.workload else {}),
         "entry": value.entry,
         "connection": value.connection,
         "host": value.host,
@@ -367,6 +373,12 @@ def _way(way: ConnectionFacts) -> CommonTexts:
         *(optional(way.alpn), optional(way.upstream_alpn)),
         name(way.peer) if way.peer else UNSET,
     )
+
+
+@lru_cache(4096)
+def workload_fields(workload: Workload) -> Mapping[str, str]:
+    """The fields that name a pod, without those that are not known."""
+    return {field: name(value) for field, value in asdict(workload).items() if value}
 
 
 @lru_cache(1024)

@@ -22,6 +22,8 @@ from egress.audit.fields import (
     Address,
     BytesDown,
     BytesUp,
+    Claim,
+    ClaimUid,
     Code,
     ConnectionId,
     ConnectUs,
@@ -29,10 +31,6 @@ from egress.audit.fields import (
     Entry,
     Facts,
     FirstByteUs,
-    GrantCaller,
-    GrantChange,
-    GrantId,
-    GrantSandbox,
     Host,
     Id,
     Injected,
@@ -40,15 +38,19 @@ from egress.audit.fields import (
     LogLine,
     Moment,
     Name,
+    Namespace,
     Observed,
     Peer,
     Place,
+    Pod,
+    PodUid,
     Policy,
     PolicyInForce,
     Port,
     Profile,
     Query,
     Reason,
+    Replica,
     RequestId,
     ResolveUs,
     Rule,
@@ -62,6 +64,15 @@ from egress.audit.fields import (
     text,
 )
 from egress.audit.log_events import DroppedLine, GapLine, PrunedLine, ResumedLine, RotatedLine
+from egress.audit.sandbox_events import (
+    GrantDropped,
+    Granted,
+    GrantExpired,
+    GrantRefused,
+    GrantRevoked,
+    SandboxAdded,
+    SandboxRemoved,
+)
 
 # Actions of sandboxes ------------------------------------------------------------------------------
 
@@ -78,6 +89,12 @@ class ExchangeLine(LogLine, tag="exchange"):
     profile: Profile = None
     listener: Listener = ""
     peer: Peer = UNSET
+    namespace: Namespace = UNSET
+    pod: Pod = UNSET
+    pod_uid: PodUid = UNSET
+    claim: Claim = UNSET
+    claim_uid: ClaimUid = UNSET
+    replica: Replica = UNSET
     entry: Entry = ""
     connection: ConnectionId = ""
     request: RequestId = ""
@@ -193,6 +210,12 @@ class TunnelLine(LogLine, tag="tunnel"):
     profile: Profile = None
     listener: Listener = ""
     peer: Peer = UNSET
+    namespace: Namespace = UNSET
+    pod: Pod = UNSET
+    pod_uid: PodUid = UNSET
+    claim: Claim = UNSET
+    claim_uid: ClaimUid = UNSET
+    replica: Replica = UNSET
     entry: Entry = ""
     connection: ConnectionId = ""
     request: RequestId = ""
@@ -241,6 +264,12 @@ class RefusalLine(LogLine, tag="refusal"):
     profile: Profile = None
     listener: Listener = ""
     peer: Peer = UNSET
+    namespace: Namespace = UNSET
+    pod: Pod = UNSET
+    pod_uid: PodUid = UNSET
+    claim: Claim = UNSET
+    claim_uid: ClaimUid = UNSET
+    replica: Replica = UNSET
     entry: Annotated[
         Name, about("As for an exchange, or `dns`; empty where the client named no destination.", "dns")
     ] = ""
@@ -362,79 +391,6 @@ class KillUndone(LogLine, tag="kill.undone"):
 
     kind: Annotated[Reason | None, about("As for `killed`.", "host")] = None
     name: Annotated[Reason | None, about("As for `killed`.", "api.github.com")] = None
-    policy: PolicyInForce = None
-
-
-class SandboxAdded(LogLine, tag="sandbox.added"):
-    """A sandbox was added while the proxy runs."""
-
-    sandbox: Annotated[Reason | None, about("The sandbox.", "agent-2")] = None
-    profile: Annotated[Reason | None, about("The profile of rules that it has.", "coding")] = None
-    authority: Annotated[
-        Reason | None,
-        about("The fingerprint of the certificate that it trusts.", ":".join(["9F", "2C", "11", "D4"] * 8)),
-    ] = None
-    policy: PolicyInForce = None
-
-
-class SandboxRemoved(LogLine, tag="sandbox.removed"):
-    """A sandbox was removed: its listeners are closed, and its authority is deleted."""
-
-    sandbox: Annotated[Reason | None, about("The sandbox.", "agent-2")] = None
-    connections: Annotated[Count | None, about("How many open connections were closed for it.", 1)] = None
-    policy: PolicyInForce = None
-
-
-class Granted(LogLine, tag="granted"):
-    """A sandbox was given a [grant](../rules/delegation.md): a change to its rules, for a time."""
-
-    sandbox: GrantSandbox = None
-    grant: GrantId = None
-    change: GrantChange = None
-    until: Annotated[Reason | None, about("When it ends.", "2026-03-01T09:45:00Z")] = None
-    delegation: Annotated[Reason | None, about("The delegation that it stays within.", "downloads")] = None
-    by: GrantCaller = None
-    policy: PolicyInForce = None
-
-
-class GrantRevoked(LogLine, tag="grant.revoked"):
-    """A grant was taken back before its end."""
-
-    sandbox: GrantSandbox = None
-    grant: GrantId = None
-    change: GrantChange = None
-    by: GrantCaller = None
-    policy: PolicyInForce = None
-
-
-class GrantExpired(LogLine, tag="grant.expired"):
-    """The time of a grant is over."""
-
-    sandbox: GrantSandbox = None
-    grant: GrantId = None
-    change: GrantChange = None
-    policy: PolicyInForce = None
-
-
-class GrantDropped(LogLine, tag="grant.dropped"):
-    """A grant ended because new rules do not delegate it, or because its sandbox was removed."""
-
-    sandbox: GrantSandbox = None
-    grant: GrantId = None
-    change: GrantChange = None
-    reason: Annotated[Reason | None, about("Why it ended.", "the rules no longer delegate it")] = None
-    policy: PolicyInForce = None
-
-
-class GrantRefused(LogLine, tag="grant.refused"):
-    """A change was asked for that the rules do not delegate, or that could have no effect."""
-
-    sandbox: GrantSandbox = None
-    change: GrantChange = None
-    reason: Annotated[
-        Reason | None, about("Why it was refused.", "the rules delegate nothing to this sandbox")
-    ] = None
-    by: GrantCaller = None
     policy: PolicyInForce = None
 
 

@@ -121,7 +121,7 @@ def _rules(values: Settings, environ: Mapping[str, str]) -> tuple[RuleFeed, Poli
     """Return where the rules come from, and those to start with. Raises `EgressError`."""
     if values.rules_configmap is not None:
         # No rules are read yet: until they are, everything is denied.
-        return _configmap_rules(values.rules_configmap, environ), EMPTY_POLICY, ()
+        return _configmap_rules(values.rules_configmap, values.service_account, environ), EMPTY_POLICY, ()
     # Imported here: only a starting proxy watches files.
     from egress.proxy.process.rule_file_watch import fingerprint
 
@@ -137,12 +137,12 @@ def _rules(values: Settings, environ: Mapping[str, str]) -> tuple[RuleFeed, Poli
     return found, loaded.policy, loaded.findings
 
 
-def _configmap_rules(name: str, environ: Mapping[str, str]) -> RuleFeed:
+def _configmap_rules(name: str, account: Path, environ: Mapping[str, str]) -> RuleFeed:
     # Imported here: a proxy outside of a cluster needs neither TLS nor the reader of JSON by now.
     from egress.cluster.api_server import cluster_of_pod
     from egress.proxy.process.configmap_rules import configmap_rules
 
-    return configmap_rules(cluster_of_pod(environ), name, environ.get("HOSTNAME", ""))
+    return configmap_rules(cluster_of_pod(environ, account), name, environ.get("HOSTNAME", ""))
 
 
 def _captured(values: Settings, policy: Policy, environ: Mapping[str, str]) -> CapturedEnvironment:

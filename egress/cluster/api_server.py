@@ -12,8 +12,8 @@ from typing import Final
 from urllib.parse import quote
 
 from egress.errors import UnreadableError, UsageError, reason_of
+from egress.kubernetes.pod_identity import API_SERVER_VARIABLE, SERVICE_ACCOUNT_PATH
 
-SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MAX_TOKEN_BYTES: Final = 16 * 1024
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")
 NAMESPACE_PATTERN: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -97,9 +97,9 @@ class ClusterApi:
         return (("Accept", "application/json"), ("User-Agent", "egress"), *proof)
 
 
-def cluster_of_pod(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT_FOLDER) -> ClusterApi:
+def cluster_of_pod(environ: Mapping[str, str], folder: Path = Path(SERVICE_ACCOUNT_PATH)) -> ClusterApi:
     """Return the API server of the cluster that this process is a pod of. Raises `UsageError`."""
-    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
+    host, port = environ.get(API_SERVER_VARIABLE, ""), environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 2**16):
         raise UsageError(
             "this is no pod of a cluster", "run it in a pod, where KUBERNETES_SERVICE_HOST is set"

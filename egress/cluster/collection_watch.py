@@ -2,6 +2,10 @@
 
 A watch that ends in good order goes on from its last version. Any other end is a doubt: an error, a version
 that is too old, a connection that is silent. Then the map denies everybody until the next list.
+
+A cluster without agent-sandbox answers 404 to its kinds: there is none of them, and they are asked for again
+now and then. A kind that was there is taken to be gone only after several such answers, since an API server
+that starts gives them too. Until then everybody is denied.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 from urllib.parse import urlencode
 
+from egress.cluster.api_call import ApiRefusedError
 from egress.cluster.api_request import ApiTimeouts, get
 from egress.cluster.api_server import ClusterApi
 from egress.errors import ContentError, EgressError, reason_of
@@ -32,6 +37,8 @@ PAGE_OBJECTS: Final = 500
 MAX_PAGE_BYTES: Final = 128 * 1024 * 1024
 MIN_PAUSE_SECONDS: Final = 0.2
 MAX_PAUSE_SECONDS: Final = 30.0
+MISSING_ANSWERS: Final = 5
+"""Answers of 404 in a row after which a kind that was there is gone."""
 API_PATHS: Final[dict[WatchKind, str]] = {
     WatchKind.PODS: "/api/v1",
     WatchKind.SANDBOXES: "/apis/agents.x-k8s.io/v1beta1",
@@ -45,6 +52,7 @@ class WatchTaker(Protocol):
     def apply(self, event: WatchEvent) -> frozenset[str]: ...
     def replace(self, listed: WatchedList) -> frozenset[str]: ...
     def lose(self, kind: WatchKind) -> None: ...
+    def clear(self, kind: WatchKind) -> frozenset[str]: ...
 
 
 @dataclass(slots=True)
@@ -60,6 +68,11 @@ class CollectionWatch:
     """Told why a watch was lost."""
     timeouts: ApiTimeouts = field(default_factory=ApiTimeouts)
     pause: float = MIN_PAUSE_SECONDS
+    missing_pause: float = MAX_PAUSE_SECONDS
+    """Seconds until a kind is asked for again that the cluster does not know."""
+    _was_there: bool = False
+    _missing: int = 0
+    """Answers of 404 in a row."""
 
     async def run(self) -> None:
         """Watch until the task is cancelled."""
@@ -68,15 +81,36 @@ class CollectionWatch:
             try:
                 version = await self._list()
                 wait = self.pause
+                self._was_there, self._missing = True, 0
                 while True:
                     version = await self._watch(version)
+            except ApiRefusedError as error:
+                if error.status == 404 and self._is_missing():
+                    wait = self.missing_pause
+                else:
+                    self._lose(error)
             except (EgressError, OSError, asyncio.IncompleteReadError) as error:
-                # The map first: whoever asks while this task waits is denied.
-                self.taker.lose(self.kind)
-                reason = error.message if isinstance(error, EgressError) else reason_of(error)
-                self.note(f"the watch of {self.kind} is lost: {reason}")
+                self._lose(error)
             await asyncio.sleep(wait)
             wait = min(2 * wait, MAX_PAUSE_SECONDS)
+
+    def _lose(self, error: Exception) -> None:
+        # The map first: whoever asks while this task waits is denied.
+        self.taker.lose(self.kind)
+        reason = error.message if isinstance(error, EgressError) else reason_of(error)
+        self.note(f"the watch of {self.kind} is lost: {reason}")
+
+    def _is_missing(self) -> bool:
+        """Decide whether the cluster does not know the kind, and tell the map so."""
+        self._missing += 1
+        # Every cluster has pods.
+        if self.kind is WatchKind.PODS or (self._was_there and self._missing < MISSING_ANSWERS):
+            return False
+        if self._was_there or self._missing == 1:
+            self.note(f"this cluster has no {self.kind}")
+        self._was_there = False
+        self._tell(self.taker.clear(self.kind))
+        return True
 
     async def _list(self) -> int:
         """List the collection, page by page, as one version of it."""

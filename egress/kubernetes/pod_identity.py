@@ -8,6 +8,11 @@ from enum import StrEnum
 from typing import Final
 
 ANNOTATION_PREFIX: Final = "egress/"
+API_SERVER_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
+REPLICA_VARIABLE: Final = "HOSTNAME"
+"""The name of a pod, as the kubelet gives it to every container."""
+SERVICE_ACCOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""The folder in which a pod finds who it is, and proves it to the API server."""
 PROFILE_ANNOTATION: Final = "egress/profile"
 
 type Annotations = tuple[tuple[str, str], ...]
@@ -40,7 +45,7 @@ class IdentityFault(StrEnum):
     """No live pod has this address."""
     AMBIGUOUS = "identity.ambiguous"
     """Two live pods have this address, or two sandboxes one claim or one name."""
-    HOST_NETWORK = "identity.host-network"
+    HOST_NETWORK = "identity.host_network"
     """The address is that of a pod in the network of its node."""
     NAT = "identity.nat"
     """The address is that of a node, or another one behind which any pod may be."""

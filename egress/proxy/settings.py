@@ -22,6 +22,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from egress import environment
 from egress.errors import UsageError
+from egress.kubernetes.pod_identity import SERVICE_ACCOUNT_PATH
 from egress.proxy import setting_texts as texts
 from egress.proxy.setting_values import (
     NO_ADDRESS,
@@ -90,6 +91,14 @@ class Settings(BaseSettings):
     profile: Name | None = Field(default=None, description="The profile of the rules that it gets.")
     network: bool = Field(
         default=False, description="Serve every client of the listener: only the sandbox is on its network."
+    )
+    kubernetes: bool = Field(
+        default=False,
+        description="Tell sandboxes apart by the pods behind their addresses; runs in a pod itself.",
+    )
+    service_account: Annotated[Path, SettingDisplay("FOLDER")] = Field(
+        default=Path(SERVICE_ACCOUNT_PATH),
+        description="With `--kubernetes`: `token`, `ca.crt` and `namespace` for the API server.",
     )
     password_file: Annotated[Path | None, SettingDisplay("FILE")] = Field(
         default=None, description="A file with the password that clients of the proxy have to give."
@@ -265,6 +274,27 @@ class Settings(BaseSettings):
             )
         if self.dns_answer is not None and not self.dns:
             raise setting_error("--dns-answer has no effect without --dns", "name an address with --dns")
+        return self
+
+    @model_validator(mode="after")
+    def _say_who_is_told_apart(self) -> Self:
+        if not self.kubernetes:
+            return self
+        if not self.network or not self.listen:
+            raise setting_error(
+                "--kubernetes tells clients apart that come over the network, and they cannot",
+                "give --network and an address with --listen",
+            )
+        others = {
+            "--password-file": self.password_file,
+            "--handover": self.handover,
+            "--profile": self.profile,
+        }
+        if wrong := next((name for name, value in others.items() if value), ""):
+            raise setting_error(
+                f"{wrong} has no meaning with --kubernetes: there the cluster says what a sandbox is",
+                f"remove {wrong}",
+            )
         return self
 
     @model_validator(mode="after")

@@ -64,6 +64,8 @@ class ErrorPage:
     reason: str
     headers: Headers
     body: bytes
+    closes: bool = False
+    """The reason is one of the connection, so the next try needs another connection."""
 
 
 def error_page(
@@ -112,7 +114,9 @@ def error_page(
     ]
     if answered == 407:
         headers.append(_CHALLENGE)
-    return ErrorPage(answered, _reason(code, known, name), tuple(headers), body)
+    return ErrorPage(
+        answered, _reason(code, known, name), tuple(headers), body, closes=bool(known.retry_after)
+    )
 
 
 def answering_page(
@@ -150,7 +154,7 @@ def grpc_error_page(
         ("grpc-message", _percent_encoded(f"{known.message} {known.hint} ({about})")),
         *_own_fields(code, name, retry_after),
     )
-    return ErrorPage(200, _reason(code, known, name), headers, b"")
+    return ErrorPage(200, _reason(code, known, name), headers, b"", closes=bool(known.retry_after))
 
 
 def _known(code: str, because: str) -> tuple[str, RefusalCode]:
@@ -172,8 +176,8 @@ def _own_fields(code: str, name: str, retry_after: int) -> Headers:
     if CODES[code].is_final:
         # Read by the SDKs of model vendors, which repeat a refused request for minutes otherwise.
         fields.append(("x-should-retry", "false"))
-    if retry_after > 0:
-        fields.append(("retry-after", str(retry_after)))
+    if seconds := max(retry_after, CODES[code].retry_after):
+        fields.append(("retry-after", str(seconds)))
     return tuple(fields)
 
 

@@ -202,7 +202,7 @@ class Http1Downstream(PacedHttp1):
 
     def page(self, page: ErrorPage) -> None:
         head = self._head
-        close = head is None or not self._is_whole or self._draining
+        close = head is None or not self._is_whole or self._draining or page.closes
         framing = NO_BODY if head is not None and head.method == "HEAD" else Framing.sized(len(page.body))
         self._write(self._writer.head(page.status, page.reason, page.headers, framing, close=close))
         if framing is not NO_BODY:

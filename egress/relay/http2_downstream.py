@@ -329,6 +329,8 @@ class Http2DownstreamHalf(StreamWindow):
             self._client.outbox.put(self.number, page.body)
             self._client.outbox.end(self.number)
         self._complete()
+        if page.closes:
+            self._client.drain()
 
     def cut(self) -> None:
         self._client.reset(self.number, ErrorCodes.INTERNAL_ERROR)

@@ -13,6 +13,7 @@ import pytest
 
 from egress.proxy.dns.server import Responder
 from egress.proxy.dns.wire_format import MAX_MESSAGE_BYTES
+from egress.proxy.ingress.peer_identity import PeerIdentity
 from egress.types import HostDecision, Identity
 from tests.unit.proxy.dns_messages import (
     AAAA,
@@ -68,7 +69,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.refused: list[tuple[str, str]] = []
-        self._responder = Responder(Identity("box"), IPv4Address(DOOR), lambda: RULES, Clock(), self._note)
+        self._responder = Responder(IPv4Address(DOOR), lambda: RULES, Clock(), self._note)
 
     def _note(
         self, identity: Identity, name: str, code: str, decision: HostDecision | None, peer: str
@@ -77,7 +78,7 @@ class Asked:
         self.refused.append((name, code))
 
     def __call__(self, data: bytes) -> bytes | None:
-        return self._responder.reply(data)
+        return self._responder.reply(data, PeerIdentity(Identity("box")))
 
 
 def test_an_allowed_name_is_the_door(no_resolver: list[str]) -> None:

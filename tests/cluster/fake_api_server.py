@@ -38,6 +38,8 @@ class FakeApiServer:
     bodies: list[bytes] = field(default_factory=list)
     """Of the requests that had one."""
     status: int = 200
+    missing: set[WatchKind] = field(default_factory=set)
+    """Kinds that this cluster does not know."""
     oldest: int = 0
     """Versions below it are too old to watch from."""
     raw: bytes | None = None
@@ -100,7 +102,11 @@ class FakeApiServer:
             url = urlsplit(target)
             query = {key: values[0] for key, values in parse_qs(url.query).items()}
             kind = WatchKind(url.path.rpartition("/")[2])
-            if "watch" in query:
+            if kind in self.missing:
+                writer.write(whole(404, {}))
+            elif selector := query.get("fieldSelector"):
+                writer.write(whole(200, self._at_address(selector)))
+            elif "watch" in query:
                 await self._watch(kind, int(query["resourceVersion"]), writer)
             else:
                 writer.write(whole(200, self._list(kind, int(query.get("continue", "0")))))
@@ -110,6 +116,12 @@ class FakeApiServer:
         end = start + self.page_size
         meta = {"resourceVersion": str(self.version)} | ({"continue": str(end)} if end < len(found) else {})
         return {"kind": "List", "metadata": meta, "items": found[start:end]}
+
+    def _at_address(self, selector: str) -> Json:
+        address = selector.removeprefix("status.podIP=")
+        pods = self.objects[WatchKind.PODS].values()
+        found = [each for each in pods if each["status"]["podIP"] == address]
+        return {"metadata": {"resourceVersion": str(self.version)}, "items": found}
 
     async def _watch(self, kind: WatchKind, version: int, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egress.proxy.dns.server import Responder
+from egress.proxy.ingress.peer_identity import PeerIdentity
 from egress.rules.decide.decision import decide_host
 from egress.types import HostDecision, Identity
 from tests.unit.proxy.dns_messages import NOERROR, NXDOMAIN, OPT, Told, query, told, wire_name
@@ -70,7 +71,8 @@ def reply(data: bytes) -> tuple[bytes | None, list[tuple[str, str]]]:
             assert decision.code == code
         refused.append((name, code))
 
-    return Responder(WHO, IPv4Address(DOOR), lambda: RULES, Clock(), note).reply(data), refused
+    responder = Responder(IPv4Address(DOOR), lambda: RULES, Clock(), note)
+    return responder.reply(data, PeerIdentity(WHO)), refused
 
 
 @given(messages)

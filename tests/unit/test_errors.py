@@ -57,10 +57,16 @@ def test_a_status_of_5xx_is_for_what_may_pass(code: str) -> None:
     """Clients repeat a 5xx for minutes, and blame the vendor of the API at the end."""
     known = CODES[code]
     passing = {"audit.stopped", "proxy.stopping", "internal", "limit.memory"}
-    assert (known.status >= 500) is (code.startswith("upstream.") or code in passing)
+    is_passing = code.startswith("upstream.") or code in passing or bool(known.retry_after)
+    assert (known.status >= 500) is is_passing
     # The one fault of an upstream that does not pass while a client waits.
     assert (known.is_final and known.status >= 500) is (code == "upstream.tls")
     assert known.is_final or known.status in {407, 408, 421, 429} or known.status >= 500
+
+
+def test_who_a_client_is_can_change_only_on_another_connection() -> None:
+    told = {code for code, known in CODES.items() if known.retry_after}
+    assert told == {f"identity.{each}" for each in ("ambiguous", "changed", "pending", "pooled", "stale")}
 
 
 def test_every_code_is_used_and_every_used_code_exists() -> None:

@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -31,6 +31,7 @@ from egress.proxy.control.revocation import (
 from egress.proxy.control.rule_reload import ReloadOutcome, RuleReloader, log_refusal
 from egress.proxy.control.sandbox_grants import SandboxPolicies
 from egress.proxy.control.sandbox_routes import SandboxRoutes
+from egress.proxy.control.sandbox_views import moment, sandbox_views
 from egress.proxy.control.secret_states import SecretStates
 from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.control.status_lookup import ConnectionCounter, look_up_status
@@ -41,6 +42,9 @@ from egress.rules.compile.load import LoadResult
 from egress.telemetry.metric_families import MetricFamily
 from egress.telemetry.prometheus_text import CONTENT_TYPE, prometheus_text
 from egress.types import Severity
+
+if TYPE_CHECKING:
+    from egress.proxy.pods.cluster_pods import ClusterPods
 
 _log = structlog.get_logger(__name__)
 
@@ -70,9 +74,11 @@ class ControlService:
         process: ProcessHooks,
         sandboxes: DynamicSandboxes | None = None,
         kept: RevocationStore | None = None,
+        pods: ClusterPods | None = None,
     ) -> None:
         """Without `sandboxes` none can be added while it runs; without `kept` no revocation outlasts it.
 
+        `pods` are the sandboxes of a cluster.
         Raises `UnreadableError` where the kept revocations cannot be read.
         """
         self.engine = engine
@@ -90,6 +96,9 @@ class ControlService:
         self._guilty: dict[str, ServedSandbox] = {}
         """Sandboxes revoked by a canary, until they are removed or restored."""
         engine.on_canary = self._on_canary
+        self._pods = pods
+        if pods is not None:
+            pods.sandboxes.on_ended = self._forget
 
     # Reloading
 
@@ -143,7 +152,7 @@ class ControlService:
             )
 
     def _say_refused(self, outcome: ReloadOutcome, why: str) -> None:
-        log_refusal(outcome, why, _moment(self._loaded_at))
+        log_refusal(outcome, why, moment(self._loaded_at))
         first = next(iter(outcome.errors), None)
         self._event(
             "reload.refused",
@@ -167,12 +176,16 @@ class ControlService:
         # First: this marks it before anything else can happen.
         if self._sandboxes is not None:
             await self._sandboxes.shut(sandbox)
+        if self._pods is not None:
+            self._pods.sandboxes.shut(sandbox)
         await self._listening.shut(sandbox)
 
     async def _reopen(self, sandbox: str) -> None:
         await self._listening.reopen(sandbox)
         if self._sandboxes is not None:
             await self._sandboxes.reopen(sandbox)
+        if self._pods is not None:
+            self._pods.sandboxes.reopen(sandbox)
 
     def _event(self, kind: str, /, **facts: str | int | None) -> None:
         self.engine.audit.event(kind, **facts)
@@ -218,6 +231,8 @@ class ControlService:
             found.append("no listener is open")
         if not self.withdrawals.policy.digest:
             found.append("no rules are in force, so everything is denied")
+        if self._pods is not None:
+            found += self._pods.problems()
         found += [
             f"the audit log takes no more records for {name}"
             for name in self.engine.sandboxes
@@ -240,11 +255,13 @@ class ControlService:
                 "version": __version__,
                 "pid": os.getpid(),
                 "run": self.engine.audit.run,
-                "since": _moment(self._since),
+                "since": moment(self._since),
                 "ready": not problems,
                 "problems": problems,
                 "rules": self._rules(),
-                "sandboxes": [self._sandbox(name) for name in sorted(self.engine.sandboxes)],
+                "sandboxes": sandbox_views(
+                    self.engine, self._listeners, self._door.connections, self.policies.count
+                ),
                 "connections": len(self.engine.live),
                 "requests": asdict(self.engine.audit.tally),
                 "killed": self.withdrawals.all(),
@@ -272,7 +289,7 @@ class ControlService:
             "files": list(self._files()),
             "digest": policy.digest,
             "in_force": self.engine.policy.digest,
-            "loaded": _moment(self._loaded_at),
+            "loaded": moment(self._loaded_at),
             "mode": policy.mode,
             "hosts": len(policy.entries),
             "networks": len(policy.networks),
@@ -283,20 +300,6 @@ class ControlService:
             },
             "reloads": dict(self._results),
             "refused": list(last.problems) if last is not None and refused else [],
-        }
-
-    def _sandbox(self, name: str) -> dict[str, object]:
-        sandbox = self.engine.sandboxes[name]
-        return {
-            "name": name,
-            "profile": sandbox.identity.profile,
-            **self._listeners(name),
-            "connections": self._door.connections(name),
-            "carried": sum(carried.admitted.identity.sandbox == name for carried in self.engine.live),
-            "grants": self.policies.count(name),
-            "authority": sandbox.authority.fingerprint,
-            "authority_until": _moment(sandbox.authority.not_after),
-            "authority_lacks": list(rule_warnings.unsignable_hosts(self.engine).get(name, ())),
         }
 
     def _listeners(self, name: str) -> dict[str, object]:
@@ -415,6 +418,9 @@ class ControlService:
 
     def _on_canary(self, sandbox: ServedSandbox) -> None:
         """A sandbox has sent a canary that stops it. Its own lane says so: the rest comes after."""
+        # In a cluster that is everybody without rights, so there is nothing to revoke.
+        if self._pods is not None and sandbox.identity.sandbox == self._listening.sandbox:
+            return
         stopping = asyncio.get_running_loop().create_task(self._stop_sandbox(sandbox))
         self._warming.add(stopping)
         stopping.add_done_callback(self._warming.discard)
@@ -471,7 +477,3 @@ class ControlService:
     async def _stopped(self, _: Body) -> ControlReply:
         self._stop("the control socket")
         return ControlReply(200, {"status": "stopping"})
-
-
-def _moment(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -8,7 +8,6 @@ It opens no socket, and holds no connection that the door would have to count.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Mapping
 from ipaddress import IPv4Address
 from typing import Protocol
@@ -16,8 +15,9 @@ from typing import Protocol
 from egress.audit.facts import RefusalFacts
 from egress.errors import UsageError
 from egress.proxy.clock import Clock
-from egress.proxy.dns.server import DnsServer, OnRefused, Responder
+from egress.proxy.dns.server import DnsServer, Explains, OnRefused, Responder
 from egress.proxy.ingress.listener import Listener, check_listener
+from egress.proxy.ingress.peer_identity import PeerIdentities, PeerIdentity
 from egress.proxy.ingress.ports import KnownSandbox, RefusalAudit
 from egress.proxy.metrics import Metrics
 from egress.rules.decide.policy import Policy
@@ -42,18 +42,22 @@ class DnsEngine(Protocol):
     def canary_denial(self, sandbox: str, *names: str) -> HostDecision | None: ...
 
 
-Explains = Callable[[str, str, HostDecision], bool]
-"""Sandbox, name and denial: whether a TLS client that follows an answer is shown the reason."""
-
-
 class DnsListeners:
     """Every socket on which names are asked for, until it is closed."""
 
     def __init__(
-        self, engine: DnsEngine, metrics: Metrics | None = None, explains: Explains | None = None
+        self,
+        engine: DnsEngine,
+        metrics: Metrics | None = None,
+        explains: Explains | None = None,
+        peers: PeerIdentities | None = None,
     ) -> None:
-        """`metrics` count what is refused here. `explains` tells which denied names are answered."""
+        """`metrics` count what is refused here. `explains` tells which denied names are answered.
+
+        `peers` tell sandboxes apart that share a listener.
+        """
         self._engine = engine
+        self._peers = peers
         self._explains = explains or (lambda _sandbox, _name, _denial: False)
         self._metrics = metrics or Metrics()
         self._servers: dict[Listener, DnsServer] = {}
@@ -70,16 +74,19 @@ class DnsListeners:
         if known is None:
             raise UsageError("The listener belongs to no sandbox.", "Add the sandbox first.")
         clock = self._engine.clock
+        # Whoever asks by an address of its own is told apart by it; elsewhere the socket says who asks.
         responder = Responder(
-            known.identity,
             answer,
             lambda: self._engine.policy,
             clock,
             self._record(listener),
-            functools.partial(self._engine.canary_denial, listener.sandbox),
-            functools.partial(self._explains, listener.sandbox),
+            self._engine.canary_denial,
+            self._explains,
         )
-        server = DnsServer(responder, clock, turns=self._engine.turns.of(listener.sandbox))
+        of_listener = PeerIdentity(known.identity)
+        identify = self._peers.identify if self._peers else lambda _: of_listener
+        turns = self._engine.turns.of(listener.sandbox)
+        server = DnsServer(responder, clock, identify, turns=turns, is_shared=self._peers is not None)
         host, port = listener.sock.getsockname()[:2]
         if listener.kind == "dns-udp":
             await server.start(udp=listener.sock)
@@ -87,6 +94,11 @@ class DnsListeners:
             await server.start(tcp=listener.sock)
         self._servers[listener] = server
         return host, port
+
+    def cut(self, is_meant: Callable[[PeerIdentity], bool], code: str) -> None:
+        """Close the connections of these peers; records give this code."""
+        for server in self._servers.values():
+            server.cut(is_meant, code)
 
     async def close_sandbox(self, sandbox: str) -> None:
         """Answer nothing any more that one sandbox asks."""

@@ -7,9 +7,9 @@ question leaves this process, so a name that carries data carries it nowhere.
 A denied name may be answered in the same way, where a client that follows the answer finds a page with the
 reason instead of its host. That question is refused and told all the same.
 
-Who asks is known by the listener. What is refused is told to `on_refused`, one call a message, also where it
-is no question, or no DNS at all: names are the oldest way out of a closed network. Everything is bounded:
-bytes, questions a second, connections, time.
+Who asks is known by the listener, or in a cluster by the address. What is refused is told to `on_refused`,
+one call a message, also where it is no question, or no DNS at all: names are the oldest way out of a closed
+network. Everything is bounded: bytes, questions a second, connections, time.
 """
 
 from __future__ import annotations
@@ -24,23 +24,31 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Final
 
+from egress.errors import CODES
 from egress.proxy.clock import Clock
 from egress.proxy.dns import wire_format
+from egress.proxy.dns.question_rates import QuestionRate, SandboxRates
 from egress.proxy.dns.wire_format import DnsFault, DnsQuestion, Rcode
 from egress.proxy.event_loop import WatchedSocket, drive, watch
+from egress.proxy.ingress.peer_identity import PeerIdentity
 from egress.rules.decide.decision import decide_host
 from egress.rules.decide.policy import Policy
 from egress.shares.turns import ENDLESS_TURN, SandboxTurns, Turn
-from egress.types import HostDecision, Identity
+from egress.types import HostDecision, Identity, Verdict
 
 OnRefused = Callable[[Identity, str, str, HostDecision | None, str], None]
-"""Records a refusal: whose, the name, the code, the decision, and the address of the client."""
-"""Identity, name, code, and the decision where the rules were asked.
+"""Records a refusal: whose, name, code, the decision where the rules were asked, and the client's address.
 
 The name is canonical, or as spelled where it has no such form, and empty where none was read.
 """
+Identify = Callable[[str], PeerIdentity]
+"""Tells by its address whose a client is."""
+Explains = Callable[[str, str, HostDecision], bool]
+"""Sandbox, name and denial: whether a TLS client that follows an answer is shown the reason."""
 
 _MAX_DATAGRAMS_PER_TURN: Final = 32
+_SHARED_RATE_FACTOR: Final = 20
+"""All sandboxes together may ask so many times what one may."""
 _NEVER_PUBLIC: Final = frozenset({"arpa", "internal", "invalid", "local", "localhost", "onion"})
 """Top-level names that no public name server answers for."""
 _PROBED_NAME: Final = "use-application-dns.net"
@@ -66,19 +74,14 @@ class Responder:
 
     def __init__(
         self,
-        identity: Identity,
         address: IPv4Address,
         policy: Callable[[], Policy],
         clock: Clock,
         on_refused: OnRefused,
-        caught: Callable[[str], HostDecision | None] = lambda _: None,
-        explains: Callable[[str, HostDecision], bool] = lambda _name, _denial: False,
+        caught: Callable[[str, str], HostDecision | None] = lambda _sandbox, _name: None,
+        explains: Explains = lambda _sandbox, _name, _denial: False,
     ) -> None:
-        """`caught` gives the denial of a name that no rule is asked about.
-
-        `explains` tells whether a client that follows the answer to a denied name would read a page.
-        """
-        self._identity = identity
+        """`caught` gives the denial of a name of a sandbox that no rule is asked about."""
         self._address = address
         self._policy = policy
         self._clock = clock
@@ -86,33 +89,47 @@ class Responder:
         self._caught = caught
         self._explains = explains
 
-    def reply(self, data: bytes, peer: str = "") -> bytes | None:
+    def reply(self, data: bytes, who: PeerIdentity, peer: str = "") -> bytes | None:
         """Answer a message of the client with this address; None for what gets no answer."""
         message = wire_format.read_query(data)
         if message is None:
-            self.note("protocol.refused", "", peer)
+            self.note(who, "protocol.refused", "", peer)
             return None
         if isinstance(message, DnsFault):
             is_malformed = message.rcode is Rcode.FORMERR
-            self.note("request.malformed" if is_malformed else "protocol.refused", message.name, peer)
+            self.note(who, "request.malformed" if is_malformed else "protocol.refused", message.name, peer)
             return wire_format.encode_fault(message)
-        return self._answer(message, peer)
+        return self._refuse_peer(message, who, peer) if who.code else self._answer(message, who, peer)
 
-    def note(self, code: str, name: str = "", peer: str = "") -> None:
+    def note(self, who: PeerIdentity, code: str, name: str = "", peer: str = "") -> None:
         """Tell of what was refused without a look at any rule."""
-        self._on_refused(self._identity, name, code, None, peer)
+        self._on_refused(who.identity, name, code, None, peer)
 
-    def _answer(self, question: DnsQuestion, peer: str) -> bytes:
-        name = question.name or question.spelled
-        caught = self._caught(name)
+    def _refuse_peer(self, question: DnsQuestion, who: PeerIdentity, peer: str) -> bytes:
+        """Answer a peer without rights: where that may pass, its client is led to the page that says so."""
+        self.note(who, who.code, question.name or question.spelled, peer)
+        if not CODES[who.code].retry_after:
+            return wire_format.encode_answer(question, Rcode.REFUSED)
+        if self._is_explained(who, question, HostDecision(Verdict.DENY, who.code)):
+            return self._address_of(question)
+        # Resolvers ask again after it, and do not remember that there is no such name.
+        return wire_format.encode_answer(question, Rcode.SERVFAIL)
+
+    def _answer(self, question: DnsQuestion, who: PeerIdentity, peer: str) -> bytes:
+        name, identity = question.name or question.spelled, who.identity
+        caught = self._caught(identity.sandbox, name)
         # A name without a canonical spelling goes to the rules too: they know why it is refused.
-        decision = caught or decide_host(
-            self._policy(), self._identity, question.name, None, self._clock.now()
-        )
+        decision = caught or decide_host(self._policy(), identity, question.name, None, self._clock.now())
         if not decision.allowed:
-            self._on_refused(self._identity, name, decision.code, decision, peer)
-            if caught or not is_public_name(question.name) or not self._explains(question.name, decision):
+            self._on_refused(identity, name, decision.code, decision, peer)
+            if caught or not self._is_explained(who, question, decision):
                 return wire_format.encode_answer(question, Rcode.NXDOMAIN)
+        return self._address_of(question)
+
+    def _is_explained(self, who: PeerIdentity, question: DnsQuestion, denial: HostDecision) -> bool:
+        return is_public_name(question.name) and self._explains(who.identity.sandbox, question.name, denial)
+
+    def _address_of(self, question: DnsQuestion) -> bytes:
         address = self._address if question.kind == wire_format.TYPE_A else None
         return wire_format.encode_answer(question, Rcode.NOERROR, address)
 
@@ -135,19 +152,29 @@ class DnsServer:
         self,
         responder: Responder,
         clock: Clock,
+        identify: Identify,
         bounds: DnsLimits | None = None,
         turns: SandboxTurns | None = None,
+        *,
+        is_shared: bool = False,
     ) -> None:
-        """`turns`: those of the sandbox that asks; None where nobody shares the loop."""
+        """`turns`: those of the sandbox that asks; None where nobody shares the loop.
+
+        `is_shared`: several sandboxes ask here, so the limits hold for each of them.
+        """
         self._responder = responder
+        self._identify = identify
         self._turns = turns
         self._watched: WatchedSocket | None = None
         self._bounds = bounds or DnsLimits()
-        self._budget = _QuestionRate(clock, self._bounds.per_second, self._bounds.burst)
+        per_second, burst = self._bounds.per_second, self._bounds.burst
+        self._rates = SandboxRates(clock, per_second, burst) if is_shared else None
+        factor = _SHARED_RATE_FACTOR if is_shared else 1
+        self._budget = QuestionRate(clock, factor * per_second, factor * burst)
         self._udp: socket.socket | None = None
         self._tcp: asyncio.Server | None = None
         self._pause: asyncio.TimerHandle | None = None
-        self._open: set[asyncio.StreamWriter] = set()
+        self._open: dict[asyncio.StreamWriter, PeerIdentity] = {}
 
     async def start(self, udp: socket.socket | None = None, tcp: socket.socket | None = None) -> None:
         """Answer on a bound datagram socket, on a bound stream socket, or on both."""
@@ -177,6 +204,13 @@ class DnsServer:
             self._tcp = None
         for writer in self._open:
             writer.close()
+
+    def cut(self, is_meant: Callable[[PeerIdentity], bool], code: str) -> None:
+        """Close the connections of these peers, and tell of it."""
+        for writer, who in list(self._open.items()):
+            if is_meant(who):
+                self._responder.note(who, code, peer=_peer_of(writer))
+                writer.transport.abort()
 
     # Datagrams ----------------------------------------------------------------------------------
 
@@ -222,7 +256,11 @@ class DnsServer:
                 # No message is left, or an earlier answer could not be delivered.
                 return True
             self._budget.spend()
-            reply = self._responder.reply(data, str(peer[0]))
+            who = self._identify(str(peer[0]))
+            if self._rates is not None and not self._rates.spend(who.identity.sandbox):
+                # Lost, as a datagram may be: to wait here would make every other sandbox wait.
+                continue
+            reply = self._responder.reply(data, who, str(peer[0]))
             if reply is not None:
                 # An answer that does not fit in the kernel's buffer is lost, as datagrams are.
                 with contextlib.suppress(OSError):
@@ -240,34 +278,47 @@ class DnsServer:
             await drive(self._turns, functools.partial(self._serve, reader, writer))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
+        # Whose the connection is stays as it was found at its beginning.
+        who = self._open[writer] = self._identify(_peer_of(writer))
         try:
-            if len(self._open) <= self._bounds.connections:
-                await self._converse(reader, writer)
+            if self._count_of(who) <= self._bounds.connections:
+                await self._converse(reader, writer, who)
             else:
-                self._responder.note("limit.connections", peer=_peer_of(writer))
+                self._responder.note(who, "limit.connections", peer=_peer_of(writer))
         except (OSError, TimeoutError):
             # The peer is gone, or does not read.
             return
         finally:
-            self._open.discard(writer)
+            self._open.pop(writer, None)
             writer.close()
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _count_of(self, who: PeerIdentity) -> int:
+        if self._rates is None:
+            return len(self._open)
+        return sum(each.identity.sandbox == who.identity.sandbox for each in self._open.values())
+
+    async def _converse(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, who: PeerIdentity
+    ) -> None:
+        peer, name = _peer_of(writer), who.identity.sandbox
         for number in range(self._bounds.questions):
-            data = await self._message(reader, _peer_of(writer), is_first=not number)
+            data = await self._message(reader, who, peer, is_first=not number)
             if data is None:
                 return
             async with asyncio.timeout(self._bounds.patience):
-                await asyncio.sleep(self._budget.wait())
+                await asyncio.sleep(self._budget.wait() if self._rates is None else self._rates.wait(name))
                 self._budget.spend()
-                reply = self._responder.reply(data, _peer_of(writer))
+                if self._rates is not None:
+                    self._rates.spend(name)
+                reply = self._responder.reply(data, who, peer)
                 if reply is None:
                     return
                 writer.write(_LENGTH_PREFIX.pack(len(reply)) + reply)
                 await writer.drain()
 
-    async def _message(self, reader: asyncio.StreamReader, peer: str, *, is_first: bool) -> bytes | None:
+    async def _message(
+        self, reader: asyncio.StreamReader, who: PeerIdentity, peer: str, *, is_first: bool
+    ) -> bytes | None:
         """Return the next message; None where no whole one comes."""
         head = b""
         try:
@@ -276,15 +327,15 @@ class DnsServer:
                 (length,) = _LENGTH_PREFIX.unpack(head)
                 if length <= wire_format.MAX_MESSAGE_BYTES:
                     return await reader.readexactly(length)
-            self._responder.note("request.malformed", peer=peer)
+            self._responder.note(who, "request.malformed", peer=peer)
         except asyncio.IncompleteReadError as error:
             # A client that leaves between two questions did nothing wrong.
             if head or error.partial:
-                self._responder.note("request.malformed", peer=peer)
+                self._responder.note(who, "request.malformed", peer=peer)
         except TimeoutError:
             # As is whoever is slow to leave.
             if head or is_first:
-                self._responder.note("request.timeout", peer=peer)
+                self._responder.note(who, "request.timeout", peer=peer)
         return None
 
 
@@ -292,22 +343,3 @@ def _peer_of(writer: asyncio.StreamWriter) -> str:
     """Return the IP address of the client; empty if the system does not know it any more."""
     found = writer.get_extra_info("peername")
     return str(found[0]) if found else ""
-
-
-class _QuestionRate:
-    """So many questions a second, and a burst of them at once."""
-
-    __slots__ = ("_burst", "_clock", "_cost", "_free_at")
-
-    def __init__(self, clock: Clock, per_second: int, burst: int) -> None:
-        self._clock = clock
-        self._cost = 1 / per_second
-        self._burst = burst / per_second
-        self._free_at = float("-inf")
-
-    def wait(self) -> float:
-        """Seconds until the next question may be taken; 0 is now."""
-        return max(0.0, self._free_at - self._burst + self._cost - self._clock.monotonic())
-
-    def spend(self) -> None:
-        self._free_at = max(self._free_at, self._clock.monotonic()) + self._cost

@@ -46,6 +46,7 @@ _PLAIN_BYTES: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST
 class Rcode(IntEnum):
     NOERROR = 0
     FORMERR = 1
+    SERVFAIL = 2
     NXDOMAIN = 3
     NOTIMP = 4
     REFUSED = 5

@@ -1,6 +1,6 @@
 """From a connection that is accepted to the lane that carries it: the steps, in their one order.
 
-    identity       the listener says which sandbox; the peer has to be it
+    identity       the listener, or in a cluster the address, says which sandbox; the peer has to be it
     destination    CONNECT, a full URL, SNI or Host: one strict reading, one canonical pair; no canary in it
     decision       the host gate of the rules; where it denies, the way ends in a page with the reason
     bounds         connections that the rules allow there; the audit; the proxy itself is not stopping
@@ -23,10 +23,11 @@ from egress.proxy.ingress import requested_destination
 from egress.proxy.ingress.authentication import PasswordGuard, PeerOwner, owner_of_peer
 from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection, RequestedDestination
 from egress.proxy.ingress.ports import IngressEngine, Lanes
-from egress.proxy.lanes.connection import AdmittedConnection, DeniedConnection
+from egress.proxy.lanes.connection import AdmittedConnection, DeniedConnection, DestinationSource
 from egress.rules.decide.decision import decide_host
 from egress.rules.decide.policy import Policy
-from egress.types import HostDecision, Identity, Limit, Scheme
+from egress.tls.client_hello import ClientHello
+from egress.types import HostDecision, Identity, Limit, Scheme, Verdict
 
 _WEB_PORTS: Final = frozenset({80, 443})
 _CONNECT_ANSWER: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -53,13 +54,15 @@ class ConnectionAdmission:
         if owner is PeerOwner.GONE:
             # A client that is gone has asked for nothing, and its user cannot be looked up any more.
             return None
-        if pending.listener.sandbox not in self._engine.sandboxes or owner is PeerOwner.FOREIGN:
+        if pending.identity.sandbox not in self._engine.sandboxes or owner is PeerOwner.FOREIGN:
             # The client has sent no byte yet, but a client of a proxy will read HTTP.
             pending.speaks = "http" if pending.listener.kind == "proxy" else ""
             return IngressRefusal("proxy.identity")
         asked = await self._requested_destination(pending)
         if isinstance(asked, RequestedDestination):
             pending.asked = asked
+        if pending.fault:
+            return await self._refuse_peer(pending, asked, entering)
         # Canaries come before the decision: a malformed or denied request that carries one is a leak, too.
         if caught := self._refuse_canary(pending, asked):
             return caught
@@ -67,18 +70,7 @@ class ConnectionAdmission:
             return asked
         policy = self._engine.policy
         scheme, decision = _decide(policy, pending.identity, asked, self._engine.clock.now())
-        facts = (
-            pending.id,
-            pending.identity,
-            pending.listener.name,
-            asked.entry,
-            Destination(scheme, asked.host, asked.port),
-            decision,
-            policy,
-            asked.hello,
-            pending.started,
-            pending.peer,
-        )
+        facts = _facts(pending, asked, scheme, decision, policy)
         if not decision.allowed:
             return await self._deny(pending, DeniedConnection(*facts), entering)
         # Counted until the lane has ended: the limit is about connections that are open at a time.
@@ -92,6 +84,19 @@ class ConnectionAdmission:
                 return self._refuse_canary(pending, opened) or opened
             entering()
             return await self._carry(pending, opened)
+
+    async def _refuse_peer(
+        self,
+        pending: PendingConnection,
+        asked: RequestedDestination | IngressRefusal | None,
+        entering: Callable[[], object],
+    ) -> IngressRefusal | None:
+        """Refuse a peer without rights, whatever it asks for, in the form that its client reads."""
+        if not isinstance(asked, RequestedDestination):
+            return asked and replace(asked, code=pending.fault, status=None, retry_after=0)
+        decision = HostDecision(Verdict.DENY, pending.fault)
+        facts = _facts(pending, asked, asked.schemes[0], decision, self._engine.policy)
+        return await self._deny(pending, DeniedConnection(*facts), entering)
 
     async def _deny(
         self, pending: PendingConnection, denied: DeniedConnection, entering: Callable[[], object]
@@ -206,6 +211,39 @@ class ConnectionAdmission:
         return await lane(
             admitted, pending.client.reader, pending.client.writer, pending.client.take_unread()
         )
+
+
+def _facts(
+    pending: PendingConnection,
+    asked: RequestedDestination,
+    scheme: Scheme,
+    decision: HostDecision,
+    policy: Policy,
+) -> tuple[
+    str,
+    Identity,
+    str,
+    DestinationSource,
+    Destination,
+    HostDecision,
+    Policy,
+    ClientHello | None,
+    float,
+    str,
+]:
+    """Return the fields of a `CarriedConnection`."""
+    return (
+        pending.id,
+        pending.identity,
+        pending.listener.name,
+        asked.entry,
+        Destination(scheme, asked.host, asked.port),
+        decision,
+        policy,
+        asked.hello,
+        pending.started,
+        pending.peer,
+    )
 
 
 def _is_tls_expected(denied: DeniedConnection) -> bool:

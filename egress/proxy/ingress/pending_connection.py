@@ -68,5 +68,7 @@ class PendingConnection:
     """The last request head that was read; it shapes the page of a refusal."""
     peer: str = ""
     """The address of the client, where several clients share the listener."""
+    fault: str = ""
+    """Why the peer has no rights at all; empty if it has."""
     asked: RequestedDestination | None = None
     """The requested destination, once known; a refusal is recorded with it."""

@@ -114,12 +114,24 @@ class LiveConnections:
 
     def __init__(self) -> None:
         self._carried: set[LiveConnection] = set()
+        self._of_pods: dict[str, set[LiveConnection]] = {}
 
     def enter(self, carried: LiveConnection) -> None:
         self._carried.add(carried)
+        if workload := carried.admitted.identity.workload:
+            self._of_pods.setdefault(workload.pod_uid, set()).add(carried)
 
     def leave(self, carried: LiveConnection) -> None:
         self._carried.discard(carried)
+        if workload := carried.admitted.identity.workload:
+            known = self._of_pods.get(workload.pod_uid, set())
+            known.discard(carried)
+            if not known:
+                self._of_pods.pop(workload.pod_uid, None)
+
+    def of_pod(self, uid: str) -> tuple[LiveConnection, ...]:
+        """Return the connections of a pod, without a walk through all others."""
+        return tuple(self._of_pods.get(uid, ()))
 
     def __len__(self) -> int:
         return len(self._carried)

@@ -96,7 +96,7 @@ class DenialServices(RelayServices):
         return DeniedExchange(
             self.admitted.decision,
             engine.policy,
-            sandbox.identity,
+            self.admitted.identity,
             self.admitted.destination,
             needles=self.needles(engine.policy),
             canaries=None if canaries is None else CanaryScan(canaries),

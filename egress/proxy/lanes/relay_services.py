@@ -103,7 +103,7 @@ class RelayServices:
             self._policy = policy
         return Exchange(
             policy,
-            sandbox.identity,
+            self.admitted.identity,
             self.admitted.destination,
             placeholders=self._placeholders,
             needles=self.needles(policy),

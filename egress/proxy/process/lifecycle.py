@@ -140,7 +140,7 @@ class ProxyServer:
             start.rules.files, lambda: self._read(engine), self.stop, lambda: self._remark(engine)
         )
         kept = KeptRevocations(values.state_dir)
-        service = ControlService(engine, parts.door, listening, process, sandboxes, kept)
+        service = ControlService(engine, parts.door, listening, process, sandboxes, kept, parts.pods)
         handover = None if sandboxes is None else self._handover(sandboxes)
         scraped = self._scraped(parts, service, sandboxes)
         prepare_routes(engine.policy)
@@ -167,6 +167,7 @@ class ProxyServer:
                 self._flushing(engine),
                 self._ticking(parts, service, folding),
                 self._watching(service),
+                *_watches_of_cluster(parts),
             ):
                 self._keep(forever)
             self._say_started(engine)
@@ -372,6 +373,14 @@ def tick(parts: ProxyParts, number: int) -> None:
         parts.engine.recheck_in_turns()
     if number % TRIM_TICKS == 0:
         trim_heap()
+
+
+def _watches_of_cluster(parts: ProxyParts) -> list[Coroutine[None, None, None]]:
+    return [watch.run() for watch in parts.pods.watches(_log_lost_watch)] if parts.pods else []
+
+
+def _log_lost_watch(cause: str) -> None:
+    _log.warning("cluster.unknown", cause=cause)
 
 
 async def _end_all_tasks() -> None:

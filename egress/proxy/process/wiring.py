@@ -6,8 +6,10 @@ mitmproxy, so it is imported when a proxy starts and by nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -19,6 +21,7 @@ from egress.ca.authority import Authority
 from egress.ca.constraints import Constraints
 from egress.ca.store import AuthorityStore
 from egress.errors import UsageError
+from egress.kubernetes.pod_identity import API_SERVER_VARIABLE
 from egress.proxy.clock import Clock
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
 from egress.proxy.control.metrics_guard import MetricsGuard, SandboxPlace, place_of, plain_address
@@ -45,6 +48,7 @@ from egress.proxy.process.secret_files import read_or_make_key, read_password
 from egress.proxy.settings import Settings
 from egress.relay.limits import RelayLimits
 from egress.rules.decide.policy import Policy
+from egress.rules.language.hosts import is_address
 from egress.secrets import CapturedEnvironment
 from egress.secrets import SecretResolver as Secrets
 from egress.secrets.cluster_secret import ClusterSecrets
@@ -52,6 +56,9 @@ from egress.shares.pool import Capacity, SharePool
 from egress.tls.contexts import UpstreamContexts
 from egress.tls.roots import trusted_roots
 from egress.types import Identity
+
+if TYPE_CHECKING:
+    from egress.proxy.pods.cluster_pods import ClusterPods
 
 _log = structlog.get_logger(__name__)
 
@@ -70,6 +77,8 @@ class ProxyParts:
     full: InterceptLane
     door: IngressServer
     names: DnsListeners
+    pods: ClusterPods | None = None
+    """Only in a cluster."""
 
 
 def open_audit(values: Settings, clock: Clock) -> Sink:
@@ -96,12 +105,15 @@ def wire_proxy(
     # ingress.
     resolver = FixedResolver(_overrides(values), SystemResolver(clock.monotonic))
     room = _room(values)
-    own = LocalAddresses(clock.monotonic, [str(network) for network in values.own_address])
+    own = LocalAddresses(clock.monotonic, _own_addresses(values, captured.environ))
     engine = ProxyEngine(
         clock=clock,
         policy=policy,
         secrets=Secrets(
-            clock=clock, captured=captured, container=values.container, cluster=_cluster_secrets(captured)
+            clock=clock,
+            captured=captured,
+            container=values.container,
+            cluster=_cluster_secrets(values, captured),
         ),
         audit=audit,
         dialer=Dialer(resolver, own, clock),
@@ -112,26 +124,41 @@ def wire_proxy(
     sandbox = open_sandbox(values, policy, clock)
     engine.sandboxes[sandbox.identity.sandbox] = sandbox
     upstream = UpstreamContexts(trusted_roots(values.upstream_ca))
+    pods = _pods(values, engine, sandbox, captured.environ) if values.kubernetes else None
+    peers = pods.sandboxes if pods else None
     full = InterceptLane(engine, upstream, _full_limits(values, engine.pool), _pins(values))
     tunnel = TunnelLane(engine, TunnelTimeouts(values.connect_timeout, values.idle_timeout), engine.metrics)
     denial = DenialLane(full) if values.denied_tls == "page" else None
     lanes = Lanes(tunnel=tunnel.carry, full=full.carry, denial=denial)
-    door = IngressServer(engine, lanes, IngressLimits(head_time=values.head_timeout), engine.metrics)
+    limits = IngressLimits(head_time=values.head_timeout)
+    door = IngressServer(engine, lanes, limits, engine.metrics, peers)
     # A denied name leads to the proxy only where a page is served there.
     explains = door.explains if values.denied_dns == "page" else None
-    return ProxyParts(engine, full, door, DnsListeners(engine, engine.metrics, explains))
+    names = DnsListeners(engine, engine.metrics, explains, peers)
+    if peers:
+        peers.attach(door, names)
+    return ProxyParts(engine, full, door, names, pods)
 
 
-def _cluster_secrets(captured: CapturedEnvironment) -> ClusterSecrets | None:
+def _pods(
+    values: Settings, engine: ProxyEngine, own: ServedSandbox, environ: Mapping[str, str]
+) -> ClusterPods:
+    # Imported here: a proxy outside of a cluster does not wait for it.
+    from egress.proxy.pods.cluster_pods import open_pods  # noqa: PLC0415
+
+    return open_pods(engine, own, values.service_account, environ)
+
+
+def _cluster_secrets(values: Settings, captured: CapturedEnvironment) -> ClusterSecrets | None:
     """The Secrets of the namespace of this pod; None where this process is no pod."""
-    if "KUBERNETES_SERVICE_HOST" not in captured.environ:
+    if API_SERVER_VARIABLE not in captured.environ:
         return None
     # Imported here: a proxy outside of a cluster does not wait for it.
     from egress.cluster.api_server import cluster_of_pod  # noqa: PLC0415
     from egress.cluster.secret_watches import SecretWatches  # noqa: PLC0415
 
     try:
-        api = cluster_of_pod(captured.environ)
+        api = cluster_of_pod(captured.environ, values.service_account)
     except UsageError as error:
         _log.info("cluster.unused", cause=error.message)
         return None
@@ -176,6 +203,13 @@ def metrics_guard(
         return (*configured, *map(place_of, (*parts.door.listeners, *revoked)))
 
     return MetricsGuard(places, token, values.metrics_allow)
+
+
+def _own_addresses(values: Settings, environ: Mapping[str, str]) -> list[str]:
+    """The addresses that no interface shows: those of the settings, and the API server's."""
+    found = [str(network) for network in values.own_address]
+    host = environ.get(API_SERVER_VARIABLE, "")
+    return [*found, host] if values.kubernetes and is_address(host) else found
 
 
 def _overrides(values: Settings) -> dict[str, list[str]]:

@@ -13,7 +13,8 @@ import pytest
 from egress.audit.flood_limit import MAX_SINGLE_REFUSALS
 from egress.errors import UsageError
 from egress.proxy.clock import SystemClock
-from egress.proxy.dns.listeners import DnsListeners, Explains
+from egress.proxy.dns.listeners import DnsListeners
+from egress.proxy.dns.server import Explains
 from egress.proxy.ingress.listener import Listener, ListenerKind, listen, listen_udp
 from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.proxy_stack import SANDBOX, ProxyStack, policy_of

@@ -14,6 +14,7 @@ import pytest
 from egress.proxy.clock import SystemClock
 from egress.proxy.dns.server import DnsLimits, DnsServer, Responder
 from egress.proxy.event_loop import make_turns
+from egress.proxy.ingress.peer_identity import PeerIdentity
 from egress.rules.decide.policy import Policy
 from egress.shares.turns import TURN_SECONDS, SandboxTurns
 from egress.types import HostDecision, Identity
@@ -48,8 +49,8 @@ class Served:
         self.rules = rules
         self.refused: list[tuple[str, str]] = []
         time = clock or SystemClock()
-        responder = Responder(WHO, IPv4Address(DOOR), lambda: self.rules, time, self._note)
-        self.server = DnsServer(responder, time, bounds, turns)
+        responder = Responder(IPv4Address(DOOR), lambda: self.rules, time, self._note)
+        self.server = DnsServer(responder, time, lambda _: PeerIdentity(WHO), bounds, turns)
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind(("127.0.0.1", 0))
         self.tcp = socket.create_server(("127.0.0.1", 0))
@@ -182,10 +183,10 @@ async def test_questions_are_answered_in_turns_of_the_sandbox(*, has_backlog: bo
     async with Served(RULES, clock=clock, turns=sandbox) as served:
         reply = served.server._responder.reply
 
-        def dear(data: bytes, peer: str = "") -> bytes | None:
+        def dear(data: bytes, who: PeerIdentity, peer: str = "") -> bytes | None:
             clock.seconds += TURN_SECONDS
             rounds.append(turns.round)
-            return reply(data, peer)
+            return reply(data, who, peer)
 
         served.server._responder.reply = dear  # type: ignore[method-assign]
         if has_backlog:

@@ -63,12 +63,15 @@ class Channel:
     # Beginning ------------------------------------------------------------------------------------
 
     @classmethod
-    async def dial(cls, host: str, port: int) -> Self:
-        """Connect without TLS."""
+    async def dial(cls, host: str, port: int, source: str = "") -> Self:
+        """Connect without TLS, from the address `source` if one is named."""
         loop = asyncio.get_running_loop()
         reader = Reader()
         transport, protocol = await loop.create_connection(
-            lambda: asyncio.StreamReaderProtocol(reader), host, port
+            lambda: asyncio.StreamReaderProtocol(reader),
+            host,
+            port,
+            local_addr=(source, 0) if source else None,
         )
         return cls(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 

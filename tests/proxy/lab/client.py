@@ -94,9 +94,9 @@ def at(port: int) -> tuple[str, int]:
     return LOOPBACK, port
 
 
-async def dial(address: tuple[str, int]) -> Peer:
+async def dial(address: tuple[str, int], source: str = "") -> Peer:
     """A connection in clear text."""
-    return Peer(await Channel.dial(*address))
+    return Peer(await Channel.dial(*address, source))
 
 
 async def connect(
@@ -107,13 +107,14 @@ async def connect(
     proxy: tuple[str, int] | None = None,
     extra: str = "",
     sni: str | None = None,
+    source: str = "",
 ) -> Peer:
     """Reach `name`, at `address` or through a proxy, with TLS on top unless `trust` is None.
 
     Through a proxy the CONNECT names `name` and the port of `address`; the proxy does the rest. `sni` is
     what TLS asks for where it differs from `name`. Raises RefusedError, ssl.SSLError, OSError.
     """
-    peer = await dial(proxy or address)
+    peer = await dial(proxy or address, source)
     try:
         if proxy:
             await open_tunnel(peer, f"{name}:{address[1]}", extra)

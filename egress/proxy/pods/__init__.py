@@ -1,0 +1,1 @@
+"""The pods of a cluster as sandboxes of one proxy."""

@@ -1,0 +1,54 @@
+"""The watches of a cluster, the map that they keep true, and the sandboxes that come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from egress.cluster.api_server import ClusterApi, cluster_of_pod
+from egress.cluster.collection_watch import CollectionWatch
+from egress.cluster.pod_lookup import PodLookup
+from egress.kubernetes.identity_map import IdentityMap
+from egress.kubernetes.pod_identity import REPLICA_VARIABLE
+from egress.kubernetes.watch_events import EventType, WatchedObject, WatchEvent, WatchKind
+from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
+from egress.proxy.pods.node_gateway import read_gateways
+from egress.proxy.pods.pod_sandboxes import PodSandboxes
+from egress.types import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPods:
+    """The cluster, as the proxy knows it."""
+
+    api: ClusterApi
+    identities: IdentityMap
+    sandboxes: PodSandboxes
+
+    def watches(self, note: Callable[[str], None]) -> tuple[CollectionWatch, ...]:
+        """Make the watches, which run until they are cancelled; `note` is told why one was lost."""
+        return tuple(
+            CollectionWatch(self.api, kind, self.identities, self.sandboxes.cut, note) for kind in WatchKind
+        )
+
+    def problems(self) -> list[str]:
+        """Why it cannot be told whose a connection is; empty if it can."""
+        return [] if self.identities.is_current else ["the pods of the cluster are not known"]
+
+
+def open_pods(
+    engine: ProxyEngine, own: ServedSandbox, service_account: Path, environ: Mapping[str, str]
+) -> ClusterPods:
+    """Make the sandboxes of the cluster that this process is a pod of. Raises `UsageError` elsewhere."""
+    api = cluster_of_pod(environ, service_account)
+    identities = IdentityMap(read_gateways())
+    gateway = Workload(api.namespace, replica=environ.get(REPLICA_VARIABLE, ""))
+    sandboxes = PodSandboxes(engine, identities, own, gateway)
+
+    def take(found: tuple[WatchedObject, ...]) -> None:
+        for pod in found:
+            sandboxes.cut(identities.apply(WatchEvent(EventType.MODIFIED, WatchKind.PODS, pod)))
+
+    sandboxes.asker = PodLookup(api, take, engine.clock.monotonic)
+    return ClusterPods(api, identities, sandboxes)

@@ -1,0 +1,158 @@
+"""A proxy of a cluster as a process, between an API server, an upstream and pods: addresses of loopback.
+
+API server and upstream run in a thread of their own, so that one proxy serves all tests of a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final, Self
+
+from egress.kubernetes.watch_events import EventType, WatchKind
+from tests.cli.command import put
+from tests.cluster.fake_api_server import FakeApiServer, Json, running
+from tests.proxy.injecting_proxy import BLIND, NAME, SECRET, certs, rules
+from tests.proxy.lab.certificates import trusting
+from tests.proxy.lab.client import Peer, connect
+from tests.proxy.lab.http1 import Response
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.proxy.serve_process import ServeProcess, until
+
+PODS, SANDBOXES, CLAIMS = WatchKind.PODS, WatchKind.SANDBOXES, WatchKind.CLAIMS
+GATEWAY: Final = "127.77.0.1"
+"""Not that of the upstream: transparent listeners have the port of the upstream."""
+REPLICA: Final = "egress-proxy-0"
+
+
+class GatewayLab:
+    """The cluster, and its proxy."""
+
+    def __init__(self, folder: Path, *arguments: str, missing: frozenset[WatchKind] = frozenset()) -> None:
+        self.folder = folder
+        self.arguments = arguments
+        self.server = FakeApiServer(missing=set(missing))
+        self.upstream = RawUpstream(certs.good(NAME, BLIND))
+        self._addresses: Iterator[str] = (f"127.77.{a}.{b}" for a in range(1, 250) for b in range(1, 250))
+        self._names: Iterator[int] = iter(range(1_000_000))
+        self._ended: asyncio.Event
+        self._loop: asyncio.AbstractEventLoop
+
+    def __enter__(self) -> Self:
+        begun = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run(begun)))
+        self._thread.start()
+        assert begun.wait(30)
+        ca = certs.write_ca(self.folder / "upstream-ca.pem")
+        names = [word for name in (NAME, BLIND) for word in ("--resolve", f"{name}=127.0.0.1")]
+        text = rules(self.upstream.port, f"file:{put(self.folder / 'secret', SECRET)}")
+        account = self.folder / "account"
+        self.served = ServeProcess(
+            self.folder,
+            text,
+            [
+                *("--upstream-ca", str(ca), *names, "--network", "--kubernetes"),
+                *("--service-account", str(account), "--transparent", GATEWAY),
+                *("--dns", f"{GATEWAY}:0", "--dns-answer", GATEWAY, *self.arguments),
+            ],
+            env={
+                "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+                "KUBERNETES_SERVICE_PORT": str(self.api_port),
+                "HOSTNAME": REPLICA,
+            },
+            listen=f"{GATEWAY}:0",
+        )
+        self.served.start()
+        self.authority = self.served.egress("ca", "export").out.encode()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.served.__exit__()
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join()
+
+    async def _run(self, begun: threading.Event) -> None:
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        account = self.folder / "account"
+        account.mkdir()
+        (account / "namespace").write_text("agents")
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.upstream)
+            self.api_port = (await stack.enter_async_context(running(account, self.server))).port
+            begun.set()
+            await self._ended.wait()
+
+    # The cluster
+
+    def put(self, kind: WatchKind, value: Json, change: EventType = EventType.MODIFIED) -> None:
+        self.do(lambda: self.server.put(kind, value, change))
+
+    def delete(self, kind: WatchKind, value: Json) -> None:
+        self.put(kind, value, EventType.DELETED)
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Change something about the API server, and wait until it is changed."""
+        done = threading.Event()
+
+        def act() -> None:
+            work()
+            done.set()
+
+        self._loop.call_soon_threadsafe(act)
+        assert done.wait(10)
+
+    def address(self) -> str:
+        """An address that no test has had."""
+        return next(self._addresses)
+
+    def name(self, letter: str) -> str:
+        return f"{letter}{next(self._names)}"
+
+    def lines(self, event: str, count: int = 1, **wanted: object) -> list[dict[str, Any]]:
+        """Wait for so many lines of the log that have these values."""
+
+        def look() -> list[dict[str, Any]]:
+            found = [
+                line
+                for line in self.served.records(event)
+                if all(line.get(key) == value for key, value in wanted.items())
+            ]
+            return found if len(found) >= count else []
+
+        return until(look, f"{count} x {event} with {wanted}")
+
+    # Clients in pods
+
+    @property
+    def host(self) -> str:
+        return f"{NAME}:{self.upstream.port}"
+
+    async def visit(self, source: str, name: str = NAME) -> Peer:
+        """A client at an address, connected to the upstream through the proxy."""
+        trust = certs.trust(("http/1.1",)) if name == BLIND else trusting(self.authority, ("http/1.1",))
+        to = ("127.0.0.1", self.upstream.port)
+        return await connect(to, name, trust, proxy=(GATEWAY, self.served.port), source=source)
+
+    async def visit_transparently(self, source: str) -> Peer:
+        """A client that knows no proxy: names lead it to the gateway."""
+        trust = trusting(self.authority, ("http/1.1",))
+        return await connect((GATEWAY, self.upstream.port), NAME, trust, source=source)
+
+    async def ask(self, source: str) -> tuple[int, str]:
+        """One request on a connection of its own: status, and the code of a refusal."""
+        async with await self.visit(source) as peer:
+            return outcome(await peer.get("/echo", self.host))
+
+    async def becomes(self, source: str, status: int, code: str = "") -> None:
+        """Ask until the answer is this one."""
+        async with asyncio.timeout(20):
+            while await self.ask(source) != (status, code):  # noqa: ASYNC110 - nobody tells the client
+                await asyncio.sleep(0.01)
+
+
+def outcome(response: Response) -> tuple[int, str]:
+    """The status of a response, and the code of a refusal."""
+    return response.status, response.header("egress-denied") or ""

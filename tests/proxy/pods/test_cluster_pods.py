@@ -1,0 +1,38 @@
+"""The cluster of a pod: its files and variables, and the three watches of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egress.errors import UsageError
+from egress.kubernetes.watch_events import WatchKind
+from egress.proxy.pods.cluster_pods import open_pods
+from tests.proxy.injecting_proxy import certs
+from tests.proxy.lab.proxy_stack import SANDBOX, ProxyStack
+from tests.unit.kubernetes.watch_samples import listed
+
+RULES = "version: 1\nhosts: {api.example.test: {}}\n"
+POD = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1", "HOSTNAME": "egress-0"}
+
+
+async def test_nobody_is_known_before_every_watch_has_listed(tmp_path: Path) -> None:
+    (tmp_path / "namespace").write_text("agents")
+    async with ProxyStack(tmp_path, certs, RULES) as stack:
+        pods = open_pods(stack.engine, stack.engine.sandboxes[SANDBOX], tmp_path, POD)
+        assert {watch.kind for watch in pods.watches(lambda _: None)} == set(WatchKind)
+        assert pods.problems() == ["the pods of the cluster are not known"]
+        who = pods.sandboxes.identify("10.0.0.1")
+        assert who.code == "identity.stale"
+        assert who.identity.workload is not None
+        assert (who.identity.workload.namespace, who.identity.workload.replica) == ("agents", "egress-0")
+        for kind in WatchKind:
+            pods.identities.replace(listed(kind, 0))
+        assert pods.problems() == []
+
+
+async def test_elsewhere_than_in_a_pod_it_does_not_start(tmp_path: Path) -> None:
+    async with ProxyStack(tmp_path, certs, RULES) as stack:
+        with pytest.raises(UsageError, match="no pod of a cluster"):
+            open_pods(stack.engine, stack.engine.sandboxes[SANDBOX], tmp_path, {})
