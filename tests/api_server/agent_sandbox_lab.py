@@ -72,6 +72,13 @@ class RouterLab:
     def execute(self, command: str, **fields: object) -> tuple[int, Any]:
         return self.ask("POST", "/execute", json.dumps({"command": command, **fields}).encode())
 
+    def download_size(self, name: str) -> int:
+        """Read a file piece by piece, and return its size."""
+        with closing(http.client.HTTPConnection(self.port.at.host, self.port.at.port, timeout=60)) as sent:
+            sent.request("GET", f"/download/{name}", headers={"Authorization": RIGHT, "X-Sandbox-ID": "one"})
+            response = sent.getresponse()
+            return sum(map(len, iter(lambda: response.read(65536), b"")))
+
     def upload(self, name: str, content: bytes) -> tuple[int, Any]:
         return self.ask("POST", "/upload", form(name, content), Content_Type=FORM)
 

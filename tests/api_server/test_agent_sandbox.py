@@ -291,10 +291,11 @@ def test_a_large_file_passes_in_constant_memory(lab: RouterLab) -> None:
     before = peak[0]
     try:
         assert lab.ask("POST", "/upload", pieces(), Content_Type=FORM)[0] == 200
+        received = lab.download_size("large")
     finally:
         is_over.set()
         watching.join()
-    assert (lab.workspace / "large").stat().st_size == 100 * MIB
+    assert (lab.workspace / "large").stat().st_size == received == 100 * MIB
     assert max(peak) - before < 48 * MIB
 
 

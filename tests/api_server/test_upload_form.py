@@ -79,6 +79,9 @@ def test_what_is_nearly_a_boundary_is_content(content: bytes, size: int) -> None
         part("Content-Type: text/plain"),
         part(HEAD).replace(b"a.txt", b"\xff.txt"),
         part(HEAD).replace(b"a.txt", b"a\0.txt"),
+        part(HEAD).replace(b"a.txt", b"a%22.txt"),
+        part(HEAD).replace(b"a.txt", b"a%0d.txt"),
+        part(HEAD).replace(b"a.txt", b"..\\a.txt"),
         part(HEAD).replace(b"a.txt", b"a\x7f.txt"),
     ],
 )
