@@ -70,6 +70,10 @@ class CollectionWatch:
     pause: float = MIN_PAUSE_SECONDS
     missing_pause: float = MAX_PAUSE_SECONDS
     """Seconds until a kind is asked for again that the cluster does not know."""
+    lost: int = 0
+    """How often it was lost."""
+    heard: float | None = None
+    """When the API server last sent anything for it, by the clock of the event loop; None if it never has."""
     _was_there: bool = False
     _missing: int = 0
     """Answers of 404 in a row."""
@@ -97,6 +101,7 @@ class CollectionWatch:
     def _lose(self, error: Exception) -> None:
         # The map first: whoever asks while this task waits is denied.
         self.taker.lose(self.kind)
+        self.lost += 1
         reason = error.message if isinstance(error, EgressError) else reason_of(error)
         self.note(f"the watch of {self.kind} is lost: {reason}")
 
@@ -118,6 +123,7 @@ class CollectionWatch:
         more, version = "", 0
         while True:
             page = read_list(self.kind, await self._page(more))
+            self._hear()
             objects += page.objects
             version = page.version
             if len(objects) > MAX_LISTED_OBJECTS:
@@ -149,6 +155,7 @@ class CollectionWatch:
         rest = bytearray()
         async with get(self.api, self._path(query), self.timeouts) as body:
             async for piece in body:
+                self._hear()
                 rest += piece
                 lines: list[bytearray] = []
                 if b"\n" in piece:
@@ -159,7 +166,11 @@ class CollectionWatch:
                     version = max(version, self._take(bytes(line)))
         if rest:
             raise ContentError(f"the last event of {self.kind} is cut short", "watch again")
+        self._hear()
         return version
+
+    def _hear(self) -> None:
+        self.heard = asyncio.get_running_loop().time()
 
     def _take(self, line: bytes) -> int:
         event = read_event(self.kind, line)

@@ -61,6 +61,10 @@ class IdentityMap:
         """Whether all collections were listed, and no watch is lost."""
         return all(collection.is_current for collection in self._collections.values())
 
+    def is_kind_current(self, kind: WatchKind) -> bool:
+        """Whether the collection of this kind was listed, and its watch is not lost."""
+        return self._collections[kind].is_current
+
     def find(self, address: str) -> Verdict:
         """Return the identity of a peer, or why it has none."""
         found = self.pod_at(address)

@@ -50,6 +50,15 @@ def _stage(name: str) -> Callable[[ExchangeRecord, ExchangeFacts], AttributeValu
     return read
 
 
+def _of_pod(name: str) -> Callable[[ExchangeRecord, ExchangeFacts], AttributeValue | None]:
+    def read(record: ExchangeRecord, _: ExchangeFacts) -> AttributeValue | None:
+        workload = record.identity.workload
+        text = "" if workload is None else str(getattr(workload, name))
+        return text or None
+
+    return read
+
+
 SPAN_ATTRIBUTES: Final = (
     SpanAttribute(
         "http.request.method",
@@ -88,6 +97,15 @@ SPAN_ATTRIBUTES: Final = (
     ),
     SpanAttribute("egress.sandbox", "The sandbox.", lambda record, _: record.identity.sandbox),
     SpanAttribute("egress.profile", "The profile that it has.", lambda record, _: record.identity.profile),
+    SpanAttribute(
+        "k8s.namespace.name",
+        "The namespace of the sandbox's pod. Only with `--kubernetes`, as the next four.",
+        _of_pod("namespace"),
+    ),
+    SpanAttribute("k8s.pod.name", "The pod.", _of_pod("pod")),
+    SpanAttribute("k8s.pod.uid", "Its UID.", _of_pod("pod_uid")),
+    SpanAttribute("egress.claim", "The claim that has the sandbox.", _of_pod("claim")),
+    SpanAttribute("egress.replica", "The pod of the proxy.", _of_pod("replica")),
     SpanAttribute("egress.request", "The id of its line in the log.", lambda _, facts: facts.request),
     SpanAttribute(
         "egress.connection", "The id of its connection in the log.", lambda _, facts: facts.way.connection

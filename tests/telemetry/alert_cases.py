@@ -32,6 +32,16 @@ CASES = (
         "EgressNotReady", {f"egress_ready{{{A}}}": "1x4 0x20", f"egress_ready{{{B}}}": "1x24"}, "5m", (OF_A,)
     ),
     AlertCase("EgressNotReady", {f"egress_ready{{{A}}}": "1x4 0 1x20"}, "5m"),
+    AlertCase(
+        "EgressWatchLost",
+        {
+            f'egress_watch_current{{kind="pods",{A}}}': "1 0x20",
+            f'egress_watch_current{{kind="claims",{A}}}': "1x21",
+        },
+        "3m",
+        ({"kind": "pods", **OF_A},),
+    ),
+    AlertCase("EgressWatchLost", {f'egress_watch_current{{kind="pods",{A}}}': "1 0 1x20"}, "3m"),
     AlertCase("EgressAuditNotWritten", {f"egress_audit_writable{{{A}}}": "1 0x20"}, "3m", (OF_A,)),
     AlertCase("EgressAuditNotWritten", {f"egress_audit_lag_seconds{{{A}}}": "0 6x20"}, "3m", (OF_A,)),
     AlertCase(

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
+from egress.cluster.api_server import ClusterApi
+from egress.kubernetes.identity_map import IdentityMap
 from egress.proxy.metrics import Metrics
+from egress.proxy.pods.cluster_pods import ClusterPods
 from egress.proxy.proxy_status import AuditStatus, ProxyStatus
 from egress.rules.decide.policy import EMPTY_POLICY
 from egress.telemetry.metric_families import METRIC_PREFIX, MetricFamily
@@ -19,6 +23,9 @@ def _families() -> Iterator[MetricFamily]:
     status = ProxyStatus("1", EMPTY_POLICY, expiry=1, audit=AuditStatus(newest=1, is_damaged=False))
     yield from replace(status).families()
     yield from export().families()
+    # No API server is dialled, and no sandbox is asked for.
+    api = ClusterApi("127.0.0.1", 1, "agents", Path("nowhere"))
+    yield from ClusterPods(api, IdentityMap(), sandboxes=None).families(0)  # type: ignore[arg-type]
 
 
 def _names() -> Iterator[str]:

@@ -7,6 +7,8 @@ follow from the listeners, since the client of a listener is its sandbox.
     a program that can be a local sandbox    needs the token; refused where there is none
     another program of this machine          welcome; needs the token where there is one
     another machine                          needs the token, or an address that is allowed, or both
+    the pod of a sandbox, in a cluster       refused, whatever it sends
+    an address behind which any pod may be   needs the token, beside all that is said above
 
 Any doubt refuses.
 """
@@ -31,6 +33,7 @@ from ipaddress import (
 )
 from typing import Final
 
+from egress.kubernetes.pod_identity import IdentityFault, PodIdentity
 from egress.proxy.ingress.listener import Authentication, Listener, password_digest
 from egress.proxy.ingress.peer_uid import owner_of
 from egress.proxy.lanes.local_addresses import interface_addresses
@@ -67,6 +70,15 @@ class ScrapeStanding(Enum):
     WELCOME = "welcome"
 
 
+def standing_in_cluster(found: PodIdentity | IdentityFault) -> ScrapeStanding:
+    """Judge a peer by what the cluster says about its address: a pod with doubts is a sandbox."""
+    if found in (IdentityFault.UNKNOWN, IdentityFault.UNOWNED):
+        return ScrapeStanding.WELCOME
+    if found in (IdentityFault.STALE, IdentityFault.NAT, IdentityFault.HOST_NETWORK):
+        return ScrapeStanding.NEEDS_TOKEN
+    return ScrapeStanding.REFUSED
+
+
 class MetricsGuard:
     """Judges the peers of the metrics listener."""
 
@@ -77,15 +89,18 @@ class MetricsGuard:
         allowed: Sequence[Network] = (),
         *,
         interfaces: Callable[[], Iterable[str]] = interface_addresses,
+        in_cluster: Callable[[str], ScrapeStanding] = lambda _: ScrapeStanding.WELCOME,
     ) -> None:
         """`places` are those of all sandboxes just now, `token` is the digest of the one to be given.
 
-        `allowed` are the networks of other machines that may scrape.
+        `allowed` are the networks of other machines that may scrape. `in_cluster` judges an address by what
+        the cluster says about it.
         """
         self._places = places
         self._token = token
         self._allowed = tuple(allowed)
         self._interfaces = interfaces
+        self._in_cluster = in_cluster
 
     def standing(self, sock: socket.socket) -> ScrapeStanding:
         """Judge the peer of a connection."""
@@ -94,6 +109,9 @@ class MetricsGuard:
             address = plain_address(peer[0])
             own = [ip_interface(text) for text in self._interfaces()]
         except (OSError, ValueError):
+            return ScrapeStanding.REFUSED
+        as_pod = self._in_cluster(str(address))
+        if as_pod is ScrapeStanding.REFUSED or (as_pod is ScrapeStanding.NEEDS_TOKEN and not self._token):
             return ScrapeStanding.REFUSED
         places = tuple(self._places())
         if address.is_loopback or any(address == each.ip for each in own):

@@ -329,6 +329,8 @@ class ControlService:
         now = self._standing()
         yield from self.engine.metrics.families(now.policy)
         yield from now.families()
+        if self._pods is not None:
+            yield from self._pods.families(asyncio.get_running_loop().time())
         if self.engine.telemetry is not None:
             yield from self.engine.telemetry.families()
 

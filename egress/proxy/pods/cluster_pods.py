@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from egress.cluster.api_server import ClusterApi, cluster_of_pod
@@ -15,6 +15,7 @@ from egress.kubernetes.watch_events import EventType, WatchedObject, WatchEvent,
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.proxy.pods.node_gateway import read_gateways
 from egress.proxy.pods.pod_sandboxes import PodSandboxes
+from egress.telemetry.metric_families import MetricFamily, by_label
 from egress.types import Workload
 
 
@@ -25,12 +26,26 @@ class ClusterPods:
     api: ClusterApi
     identities: IdentityMap
     sandboxes: PodSandboxes
+    _running: list[CollectionWatch] = field(default_factory=list)
 
     def watches(self, note: Callable[[str], None]) -> tuple[CollectionWatch, ...]:
         """Make the watches, which run until they are cancelled; `note` is told why one was lost."""
-        return tuple(
+        made = tuple(
             CollectionWatch(self.api, kind, self.identities, self.sandboxes.cut, note) for kind in WatchKind
         )
+        self._running[:] = made
+        return made
+
+    def families(self, now: float) -> Iterator[MetricFamily]:
+        """Yield the metrics of the watches; `now` is the time of the event loop."""
+        current = {kind.value: self.identities.is_kind_current(kind) for kind in WatchKind}
+        told = "Whether all objects of this kind are known, and the watch of them is not lost."
+        yield by_label("watch_current", told, "kind", current, "gauge")
+        lost = {watch.kind.value: watch.lost for watch in self._running}
+        yield by_label("watch_lost_total", "Watches that were lost.", "kind", lost)
+        silent = {each.kind.value: now - each.heard for each in self._running if each.heard is not None}
+        heard = "Since the API server sent anything for the watch."
+        yield by_label("watch_silence_seconds", heard, "kind", silent, "gauge")
 
     def problems(self) -> list[str]:
         """Why it cannot be told whose a connection is; empty if it can."""

@@ -24,7 +24,13 @@ from egress.errors import UsageError
 from egress.kubernetes.pod_identity import API_SERVER_VARIABLE
 from egress.proxy.clock import Clock
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
-from egress.proxy.control.metrics_guard import MetricsGuard, SandboxPlace, place_of, plain_address
+from egress.proxy.control.metrics_guard import (
+    MetricsGuard,
+    SandboxPlace,
+    place_of,
+    plain_address,
+    standing_in_cluster,
+)
 from egress.proxy.dns.listeners import DnsListeners
 from egress.proxy.ingress.configured_listeners import authentication_of
 from egress.proxy.ingress.limits import IngressLimits
@@ -202,7 +208,12 @@ def metrics_guard(
         revoked = () if sandboxes is None else sandboxes.kept_listeners()
         return (*configured, *map(place_of, (*parts.door.listeners, *revoked)))
 
-    return MetricsGuard(places, token, values.metrics_allow)
+    if parts.pods is None:
+        return MetricsGuard(places, token, values.metrics_allow)
+    find = parts.pods.identities.find
+    return MetricsGuard(
+        places, token, values.metrics_allow, in_cluster=lambda address: standing_in_cluster(find(address))
+    )
 
 
 def _own_addresses(values: Settings, environ: Mapping[str, str]) -> list[str]:

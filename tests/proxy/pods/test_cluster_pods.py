@@ -36,3 +36,21 @@ async def test_elsewhere_than_in_a_pod_it_does_not_start(tmp_path: Path) -> None
     async with ProxyStack(tmp_path, certs, RULES) as stack:
         with pytest.raises(UsageError, match="no pod of a cluster"):
             open_pods(stack.engine, stack.engine.sandboxes[SANDBOX], tmp_path, {})
+
+
+async def test_the_metrics_say_which_watch_is_sound(tmp_path: Path) -> None:
+    (tmp_path / "namespace").write_text("agents")
+    async with ProxyStack(tmp_path, certs, RULES) as stack:
+        pods = open_pods(stack.engine, stack.engine.sandboxes[SANDBOX], tmp_path, POD)
+        watches = {watch.kind: watch for watch in pods.watches(lambda _: None)}
+        pods.identities.replace(listed(WatchKind.PODS, 0))
+        watches[WatchKind.PODS].heard, watches[WatchKind.CLAIMS].lost = 90.0, 3
+        told = {
+            family.name: {labels[0][1]: value for labels, value in family.points}
+            for family in pods.families(100.0)
+        }
+    assert told == {
+        "watch_current": {"pods": True, "sandboxes": False, "sandboxclaims": False},
+        "watch_lost_total": {"pods": 0, "sandboxes": 0, "sandboxclaims": 3},
+        "watch_silence_seconds": {"pods": 10.0},
+    }

@@ -10,7 +10,7 @@ import pytest
 
 from egress.exchange.trace_parent import TraceParent
 from egress.telemetry.exchange_span import SPAN_ATTRIBUTES, ExchangeSpan
-from egress.types import Verdict
+from egress.types import Verdict, Workload
 from tests.unit.audit.sample import DENIED, FACTS, MOMENT, RECORD
 
 GUIDE = Path(__file__).parents[3] / "docs/guides/telemetry.md"
@@ -73,6 +73,19 @@ def test_a_method_that_a_sandbox_made_up_is_not_told(method: str) -> None:
     assert span.attributes()["http.request.method"] == "_OTHER"
 
 
+def test_a_pod_is_named_as_far_as_it_is_known() -> None:
+    workload = Workload("agents", pod="a-1", pod_uid="uid-1", replica="egress-0")
+    record = replace(RECORD, identity=replace(RECORD.identity, workload=workload))
+    found = ExchangeSpan(record, FACTS, MOMENT).attributes()
+    assert {name: value for name, value in found.items() if name.startswith("k8s.")} == {
+        "k8s.namespace.name": "agents",
+        "k8s.pod.name": "a-1",
+        "k8s.pod.uid": "uid-1",
+    }
+    assert found["egress.replica"] == "egress-0"
+    assert "egress.claim" not in found
+
+
 def test_the_parent_is_the_span_of_the_sandbox() -> None:
     parent = TraceParent(1, 2)
     assert ExchangeSpan(replace(RECORD, trace=parent), FACTS, MOMENT).parent == parent
@@ -88,7 +101,7 @@ def test_no_path_no_query_and_no_address_is_told() -> None:
 
 def test_the_guide_lists_every_attribute_and_no_other() -> None:
     rows = re.findall(
-        r"^\| `((?:http|url|server|error|egress)\.[a-z_.]+)` \| (.*) \|$",
+        r"^\| `((?:http|url|server|error|egress|k8s)\.[a-z0-9_.]+)` \| (.*) \|$",
         GUIDE.read_text(encoding="utf-8"),
         re.MULTILINE,
     )

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from egress.kubernetes.pod_identity import IdentityFault, IdentityState, PodIdentity
 from egress.proxy.control.metrics_guard import (
     MetricsGuard,
     SandboxPlace,
     ScrapeStanding,
     namespace_of,
     plain_address,
+    standing_in_cluster,
 )
 from egress.proxy.ingress.listener import Authentication, password_digest
 
@@ -198,3 +200,48 @@ def test_the_token_has_one_form(values: list[str], is_right: bool) -> None:
 def test_addresses_have_one_spelling() -> None:
     assert plain_address("::ffff:192.0.2.1") == ip_address("192.0.2.1")
     assert plain_address("fe80::1%eth0") == ip_address("fe80::1")
+
+
+# In a cluster -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", IdentityFault)
+def test_in_a_cluster_only_what_is_surely_no_sandbox_is_judged_as_elsewhere(fault: IdentityFault) -> None:
+    """A node hides any pod, and so does a lost watch: then the token has to tell."""
+    surely_none = {IdentityFault.UNKNOWN, IdentityFault.UNOWNED}
+    by_token = {IdentityFault.STALE, IdentityFault.NAT, IdentityFault.HOST_NETWORK}
+    wanted = WELCOME if fault in surely_none else NEEDS if fault in by_token else REFUSED
+    assert standing_in_cluster(fault) is wanted
+
+
+@pytest.mark.parametrize("state", IdentityState)
+def test_the_pod_of_a_sandbox_is_refused_in_any_state(state: IdentityState) -> None:
+    pod = PodIdentity("agents", "a", "a-uid", "a", "", state)
+    assert standing_in_cluster(pod) is REFUSED
+
+
+@pytest.mark.parametrize(
+    ("as_pod", "token", "found"),
+    [
+        (WELCOME, "", WELCOME),
+        (WELCOME, TOKEN, NEEDS),
+        (NEEDS, "", REFUSED),
+        (NEEDS, TOKEN, NEEDS),
+        (REFUSED, "", REFUSED),
+        (REFUSED, TOKEN, REFUSED),
+    ],
+)
+@pytest.mark.parametrize("peer", ["10.0.9.9", "127.0.0.1"])
+def test_what_the_cluster_says_comes_before_all_else(
+    as_pod: ScrapeStanding, token: str, found: ScrapeStanding, peer: str
+) -> None:
+    digest = password_digest(token) if token else b""
+    guard = MetricsGuard(
+        list,
+        digest,
+        [ip_network("10.0.0.0/8")],
+        interfaces=lambda: INTERFACES,
+        in_cluster=lambda address: as_pod if address == peer else REFUSED,
+    )
+    with Connection(peer) as sock:
+        assert guard.standing(sock) is found
