@@ -11,7 +11,7 @@ from egress.http1 import MessageLimits
 from egress.proxy.dns.server import DnsLimits
 from egress.proxy.ingress.limits import IngressLimits
 from egress.proxy.lanes import resolve
-from egress.proxy.lanes.intercept_handler import InterceptLimits
+from egress.proxy.lanes.intercept_limits import InterceptLimits
 from egress.proxy.lanes.tunnel_lane import TunnelTimeouts
 from egress.proxy.process.wiring import REQUESTS_PER_CONNECTION
 from egress.relay import http2_goaway, http2_limits, limits

@@ -33,7 +33,7 @@ from egress.relay.ports import (
 from egress.relay.relay import ClientProtocol, Relay
 from egress.types import Secret
 
-_RELAY_METHODS: Final = frozenset({"again", "recheck", "drain", "gone", "shut"})
+_RELAY_METHODS: Final = frozenset({"again", "recheck", "drain", "retire", "gone", "shut"})
 
 
 class ConnectionOwner(Protocol):

@@ -207,7 +207,14 @@ class Settings(BaseSettings):
     connect_timeout: Seconds = Field(default=10, description="Time limit for connecting to the upstream.")
     answer_timeout: Seconds = Field(default=300, description="Time limit for the first byte of a response.")
     idle_timeout: Seconds = Field(default=600, description="Time limit for a connection without traffic.")
-    drain: Seconds = Field(default=30, description="How long requests under way may take when it stops.")
+    ready: MetricsListen = Field(
+        default=None,
+        description="Tell here by `GET /ready` whether it is ready; a port alone is on 127.0.0.1.",
+    )
+    drain: Annotated[Seconds, SettingDisplay("TIME", "`30s`, and `120s` with `--kubernetes`")] = Field(
+        default_factory=lambda given: 120 if given["kubernetes"] else 30,
+        description="How long requests under way may take when it stops.",
+    )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], SettingDisplay("LEVEL")] = Field(
         default="info", description="The least that is logged: debug, info, warning or error."
     )

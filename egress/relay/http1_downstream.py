@@ -137,6 +137,10 @@ class Http1Downstream(PacedHttp1):
         if self.is_idle:
             self._relay.close(CLIENT_WIRE)
 
+    def retire(self) -> None:
+        """Close with the next response; a client that says nothing keeps its connection."""
+        self._draining = True
+
     def blocked(self, *, blocked: bool) -> None:
         """Note that the client stops taking written bytes, or takes them again."""
         self._blocked = blocked

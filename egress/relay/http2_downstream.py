@@ -50,6 +50,7 @@ class Http2Downstream(PacedHttp2):
         self._halves: dict[int, Http2DownstreamHalf] = {}
         self.outbox = Http2SendQueue(self._h2, self._on_congestion, relay.service.buffer_bytes)
         self._draining = False
+        self._is_retired = False
         self._stall = StallTimer(relay.service.monotonic())
         self._requests = 0
         self._unfinished: set[int] = set()
@@ -120,6 +121,10 @@ class Http2Downstream(PacedHttp2):
     def drain(self) -> None:
         """Take no more requests; close when those under way are answered."""
         self._draining = True
+
+    def retire(self) -> None:
+        """Close with the next response; a client that says nothing keeps its connection."""
+        self._is_retired = True
 
     def blocked(self, *, blocked: bool) -> None:
         """The client does not take what was written, or does again."""
@@ -202,6 +207,7 @@ class Http2Downstream(PacedHttp2):
         if self._draining:
             self.reset(number, ErrorCodes.REFUSED_STREAM)
             return
+        self._draining = self._is_retired
         ends = event.stream_ended is not None
         half = self._halves[number] = Http2DownstreamHalf(self, number, is_whole=ends)
         try:

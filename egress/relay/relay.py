@@ -234,6 +234,12 @@ class Relay:
         self._client.drain()
         return self._taken()
 
+    def retire(self) -> list[RelayOrder]:
+        """Close with the next response."""
+        if not self.is_closed:
+            self._client.retire()
+        return self._taken()
+
     def gone(self) -> list[RelayOrder]:
         """Take the loss of the client connection."""
         self.close(CLIENT_WIRE)

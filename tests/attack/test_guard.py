@@ -32,8 +32,9 @@ from egress.proxy.lanes import denial_lane, intercept_handler, intercept_lane, r
 from egress.proxy.lanes.denial_lane import DenialLane, DenialServices
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.lanes.engine import LimitCounters
-from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
+from egress.proxy.lanes.intercept_handler import InterceptHandler
 from egress.proxy.lanes.intercept_lane import FailedHandshakes, InterceptLane
+from egress.proxy.lanes.intercept_limits import InterceptLimits
 from egress.proxy.lanes.relay_services import RelayServices
 from egress.relay.ports import RelayEnvironment
 from egress.relay.relay import Relay

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.proxy.lanes.intercept_handler import InterceptLimits
+from egress.proxy.lanes.intercept_limits import InterceptLimits
 from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.channel import Channel
 from tests.proxy.lab.http1 import Response

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from egress.cluster.api_server import ClusterApi
 from tests.proxy.serve_process import ServeProcess
-
-_AS_POD: Final = """
-import sys
-from pathlib import Path
-from egress.cluster import api_server
-api_server.cluster_of_pod.__defaults__ = (Path(sys.argv[1]),)
-from egress.cli.main import main
-sys.exit(main(sys.argv[sys.argv.index("serve"):]))
-"""
 
 
 class PodProxy(ServeProcess):
@@ -34,7 +23,6 @@ class PodProxy(ServeProcess):
         }
         assert isinstance(api.token_source, Path)
         account = api.token_source.parent
-        super().__init__(folder, rules, arguments, env=env, trusted=bool(rules))
+        words = [*arguments, "--service-account", str(account)]
+        super().__init__(folder, rules, words, env=env, trusted=bool(rules))
         (account / "namespace").write_text(api.namespace)
-        # A process of its own, because nothing but the program knows where its service account is.
-        self.under = [sys.executable, "-c", _AS_POD, str(account)]

@@ -21,7 +21,7 @@ from mitmproxy.connection import Server
 
 from egress.errors import CODES
 from egress.proxy.clock import SystemClock
-from egress.proxy.lanes.intercept_handler import InterceptLimits
+from egress.proxy.lanes.intercept_limits import InterceptLimits
 from egress.relay.limits import RelayLimits
 from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.channel import EndedError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.proxy.lanes.intercept_handler import InterceptLimits
+from egress.proxy.lanes.intercept_limits import InterceptLimits
 from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.proxy_stack import NAME, ProxyStack
 from tests.proxy.lab.raw_upstream import RawUpstream

@@ -12,14 +12,13 @@ import errno
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from http import HTTPStatus
 from typing import Final
 
 import structlog
 
 from egress.errors import UnreadableError, WireError, reason_of
-from egress.http1 import End, MessageLimits, RequestHead, RequestReader
 from egress.proxy.control.metrics_guard import MetricsGuard, ScrapeStanding
+from egress.proxy.control.text_exchange import encode_text, read_request, read_to_end
 from egress.proxy.ingress.acceptor import Acceptor
 from egress.proxy.ingress.conversation import Conversations
 from egress.proxy.ingress.listener import listen, peer_address
@@ -31,12 +30,10 @@ from egress.telemetry.prometheus_text import CONTENT_TYPE
 
 _HTTP_PORT: Final = 80
 METRICS_PATH: Final = "/metrics"
-_LIMITS: Final = MessageLimits(head=8 * 1024, target=201)
 _TIMEOUT: Final = 5.0
 """Seconds for the request and its answer together."""
 _MAX_CONVERSATIONS: Final = 8
 _ACCEPT_PAUSE: Final = 0.1
-_READ_SIZE: Final = 16 * 1024
 _FRESH_SECONDS: Final = 1.0
 _BROWSER_FIELDS: Final = frozenset({"origin", "sec-fetch-site", "sec-fetch-mode"})
 """Fields that a browser adds. A page of somebody else must not read the metrics of its visitor's machine."""
@@ -115,16 +112,12 @@ class MetricsListener:
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(_TIMEOUT):
                 status, text = await self._reply(sock, standing)
-                await loop.sock_sendall(sock, _encode(status, text))
-                sock.shutdown(socket.SHUT_WR)
-                # Closed on unread bytes, the connection would be reset before the client has read the answer.
-                left = _READ_SIZE
-                while left > 0 and (data := await loop.sock_recv(sock, left)):
-                    left -= len(data)
+                await loop.sock_sendall(sock, encode_text(status, text, CONTENT_TYPE))
+                await read_to_end(sock)
 
     async def _reply(self, sock: socket.socket, standing: ScrapeStanding) -> tuple[int, str]:
         try:
-            head = await _read(sock)
+            head = await read_request(sock)
         except WireError:
             head = None
         # In the order in which they give the least away: nothing is told to a browser or without the token.
@@ -158,35 +151,3 @@ def _names_loopback(host: str) -> bool:
     """
     found = read_authority(host, _HTTP_PORT)
     return found is not None and (found[0] == "localhost" or is_address(found[0]))
-
-
-async def _read(sock: socket.socket) -> RequestHead | None:
-    """Read one request; None where the client hangs up before its end. Raises `WireError`."""
-    loop = asyncio.get_running_loop()
-    reader = RequestReader(_LIMITS)
-    head: RequestHead | None = None
-    while data := await loop.sock_recv(sock, _READ_SIZE):
-        for event in reader.feed(data):
-            if isinstance(event, RequestHead):
-                head = event
-                # A request with a body is refused at once: nobody waits for the body.
-                if not head.framing.is_empty:
-                    return head
-            elif isinstance(event, End):
-                return head
-    return None
-
-
-def _encode(status: int, text: str) -> bytes:
-    body = text.encode()
-    kind = CONTENT_TYPE if status == HTTPStatus.OK else "text/plain; charset=utf-8"
-    more = {401: "www-authenticate: Bearer\r\n", 405: "allow: GET\r\n"}.get(status, "")
-    head = (
-        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
-        f"content-type: {kind}\r\n"
-        f"content-length: {len(body)}\r\n"
-        "cache-control: no-store\r\n"
-        f"{more}"
-        "connection: close\r\n\r\n"
-    )
-    return head.encode() + body

@@ -225,7 +225,7 @@ class ControlService:
     def problems(self) -> list[str]:
         """Why it cannot serve just now; empty when it can."""
         found = []
-        if self.engine.stopping:
+        if self.engine.stopping or self.engine.leaving:
             found.append("it is stopping")
         elif self._listening.is_shut:
             found.append("no listener is open")
@@ -233,11 +233,14 @@ class ControlService:
             found.append("no rules are in force, so everything is denied")
         if self._pods is not None:
             found += self._pods.problems()
-        found += [
-            f"the audit log takes no more records for {name}"
-            for name in self.engine.sandboxes
-            if not self.engine.audit.may_work(name)
-        ]
+        now = self.engine.clock.now()
+        for name, sandbox in self.engine.sandboxes.items():
+            # One sandbox of many that has filled its share of the log is no reason to serve nobody.
+            if sandbox.identity.workload is None:
+                if not self.engine.audit.may_work(name):
+                    found.append(f"the audit log takes no more records for {name}")
+                if sandbox.authority.not_after <= now:
+                    found.append(f"the certificate of {name} has expired")
         return found
 
     async def _flush(self, _: Body) -> ControlReply:

@@ -34,7 +34,7 @@ class QuestionRate:
         self._free_at = max(self._free_at, self._clock.monotonic()) + self._cost
 
 
-class SandboxRates:
+class QuestionRates:
     """The questions of each sandbox, where several ask at one listener."""
 
     __slots__ = ("_burst", "_clock", "_per_second", "_rates")

@@ -27,7 +27,7 @@ from typing import Final
 from egress.errors import CODES
 from egress.proxy.clock import Clock
 from egress.proxy.dns import wire_format
-from egress.proxy.dns.question_rates import QuestionRate, SandboxRates
+from egress.proxy.dns.question_rates import QuestionRate, QuestionRates
 from egress.proxy.dns.wire_format import DnsFault, DnsQuestion, Rcode
 from egress.proxy.event_loop import WatchedSocket, drive, watch
 from egress.proxy.ingress.peer_identity import PeerIdentity
@@ -168,7 +168,7 @@ class DnsServer:
         self._watched: WatchedSocket | None = None
         self._bounds = bounds or DnsLimits()
         per_second, burst = self._bounds.per_second, self._bounds.burst
-        self._rates = SandboxRates(clock, per_second, burst) if is_shared else None
+        self._rates = QuestionRates(clock, per_second, burst) if is_shared else None
         factor = _SHARED_RATE_FACTOR if is_shared else 1
         self._budget = QuestionRate(clock, factor * per_second, factor * burst)
         self._udp: socket.socket | None = None

@@ -104,6 +104,10 @@ class LiveConnection(Protocol):
         """Finish the exchanges under way, take no more, and close."""
         ...
 
+    def retire(self) -> None:
+        """End with the next answer, so that the client asks elsewhere."""
+        ...
+
     def close(self, code: str) -> None:
         """End the connection and its exchanges now; records give this code as the reason."""
         ...

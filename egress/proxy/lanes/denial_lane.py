@@ -23,8 +23,9 @@ from egress.addons.tls_hooks import TlsHooks
 from egress.credentials import CanaryScan
 from egress.exchange import DeniedExchange, Exchange
 from egress.proxy.lanes.connection import CarriedConnection, DeniedConnection
-from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
+from egress.proxy.lanes.intercept_handler import InterceptHandler
 from egress.proxy.lanes.intercept_lane import InterceptLane
+from egress.proxy.lanes.intercept_limits import InterceptLimits
 from egress.proxy.lanes.relay_services import RelayServices, sandbox_of
 from egress.rules.decide.policy import Policy
 from egress.types import HostDecision, Secret

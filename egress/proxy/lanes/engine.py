@@ -172,6 +172,8 @@ class ProxyEngine:
     sandboxes: dict[str, ServedSandbox] = field(default_factory=dict)
     on_canary: Callable[[ServedSandbox], None] = _log_unhandled_canary
     """Called for a sandbox that sent a canary which revokes its access."""
+    leaving: bool = False
+    """It is about to stop, and connections end with their next answer; others serve new ones by now."""
     stopping: bool = False
     """No new connections are taken; running exchanges may finish."""
 
@@ -222,6 +224,12 @@ class ProxyEngine:
         # rechecked.
         for carried in self.live:
             _recheck(carried, policy, now)
+
+    def leave(self) -> None:
+        """Serve on, and let each connection end with its next answer."""
+        self.leaving = True
+        for carried in self.live:
+            carried.retire()
 
     def set_overlay(self, sandbox: str, overlay: Overlay | None) -> None:
         """Put the grants of a sandbox in force, None for none, and end what they would not let begin."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import structlog
@@ -45,32 +44,15 @@ from egress.errors import CODES
 from egress.proxy.event_loop import drive
 from egress.proxy.lanes.connection import CarriedConnection
 from egress.proxy.lanes.dial import ConnectedSocket, DialError
+from egress.proxy.lanes.intercept_limits import InterceptLimits
 from egress.proxy.lanes.relay_services import RelayServices, UpstreamRoute, secret_specs
 from egress.proxy.lanes.socket_transport import SocketTransport
-from egress.relay.limits import RelayLimits
 from egress.relay.relay import ClientProtocol, Relay
 from egress.rules.decide.policy import Policy
 from egress.types import Secret
 
 log = structlog.get_logger(__name__)
 _PROXY_MODE: Final = ProxyMode.parse("regular")
-
-
-@dataclass(frozen=True, slots=True)
-class InterceptLimits:
-    """Time-outs of the stages of an intercepted connection, in seconds."""
-
-    client_tls: float = 15.0
-    """The TLS handshake with the client."""
-    dial: float = 15.0
-    """Resolving the name and connecting."""
-    upstream_open: float = 30.0
-    """Resolving, connecting and the TLS handshake with the upstream."""
-    secrets: float = 30.0
-    """Resolving secrets; a second bound, should the resolver miss its own deadline."""
-    closing: float = 10.0
-    """Sending the last bytes on a connection that is being closed."""
-    relay: RelayLimits = field(default_factory=RelayLimits)
 
 
 class InterceptServices(Protocol):
@@ -154,6 +136,10 @@ class InterceptHandler:
             self.close("proxy.stopping")
         else:
             self._order("drain")
+
+    def retire(self) -> None:
+        if self.relay is not None:
+            self._order("retire")
 
     def close(self, code: str) -> None:
         if self.relay is not None:
@@ -269,14 +255,18 @@ class InterceptHandler:
         """Make the layer that reads this client, whose protocol is now known."""
         self.services.client_tls = self.client.tls_version or ""
         self.services.alpn = (self.client.alpn or b"").decode("latin-1")
+        admitted, limits = self.admitted, self._lane.limits.relay
+        forward = admitted.entry == "absolute"
         self.relay = Relay(
             self.services,
-            self.services.sandbox.identity,
-            self.admitted.destination,
+            admitted.identity,
+            admitted.destination,
             protocol=protocol,
-            forward=self.admitted.entry == "absolute",
-            limits=self._lane.limits.relay,
+            forward=forward,
+            limits=limits,
         )
+        if self.services.engine.leaving:
+            self.relay.retire()
         return HttpLayer(context, self.relay, self)
 
     def is_fit(self, wire: int, server: Server) -> bool:

@@ -24,7 +24,8 @@ from egress.environment import read_environment
 from egress.proxy.lanes.connection import AdmittedConnection, CarriedConnection
 from egress.proxy.lanes.dial import ConnectedSocket, DialError
 from egress.proxy.lanes.engine import ProxyEngine
-from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
+from egress.proxy.lanes.intercept_handler import InterceptHandler
+from egress.proxy.lanes.intercept_limits import InterceptLimits
 from egress.proxy.lanes.relay_services import RelayServices, sandbox_of
 from egress.relay.relay import ClientProtocol
 from egress.rules.decide.decision import decide_host

@@ -30,6 +30,7 @@ from egress.proxy.control import rule_warnings
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
 from egress.proxy.control.kept_revocations import KeptRevocations
 from egress.proxy.control.metrics_listener import MetricsListener
+from egress.proxy.control.ready_listener import ReadyListener
 from egress.proxy.control.server import Body, ControlReply, ControlServer, RouteHandler, Routes
 from egress.proxy.control.service import ControlService, ProcessHooks
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports_of
@@ -61,6 +62,9 @@ SWITCH_SECONDS = 0.0005
 _WARM_UP_TIMEOUT = 1.0
 """Seconds that the word to be ready waits for sources of secrets; it serves by then."""
 _POLL_INTERVAL = 0.05
+_LEAVE_SECONDS = 5.0
+"""Seconds that a cluster has at least to lead clients elsewhere."""
+_LAST_SECONDS = 10.0
 _CLOSE_TIMEOUT = 2.0
 """Seconds for connections that were closed to be recorded."""
 
@@ -143,6 +147,7 @@ class ProxyServer:
         service = ControlService(engine, parts.door, listening, process, sandboxes, kept, parts.pods)
         handover = None if sandboxes is None else self._handover(sandboxes)
         scraped = self._scraped(parts, service, sandboxes)
+        told = None if values.ready is None else ReadyListener(values.ready, service.problems)
         prepare_routes(engine.policy)
         settle_interpreter()
         try:
@@ -161,6 +166,9 @@ class ProxyServer:
             # After the listeners of sandboxes, by which its guard knows them.
             if scraped is not None:
                 scraped.open()
+            # Last: whoever asks it is told that all of the above is there.
+            if told is not None:
+                told.open()
             routes.update(service.routes())
             self._watch_signals(service)
             for forever in (
@@ -175,16 +183,19 @@ class ProxyServer:
             # The log names secrets that are not resolved by then.
             await asyncio.wait([self._beside(service.warm())], timeout=_WARM_UP_TIMEOUT)
             ready = self._ready(parts, listening, scraped)
-            self._say_ready(ready)
+            self._say_ready(ready, told)
             announce(ready)
             await self._stopping.wait()
             _log.info("proxy.stopping", reason=self._reason, connections=len(engine.live))
+            if parts.pods is not None:
+                await self._leave(engine)
         finally:
             if handover is not None:
                 await handover.close()
             await self._drain(parts)
-            if scraped is not None:
-                await scraped.close()
+            for listener in (scraped, told):
+                if listener is not None:
+                    await listener.close()
             await engine.secrets.close()
             await _end_all_tasks()
             engine.audit.event("stopped", reason=self._reason)
@@ -237,13 +248,14 @@ class ProxyServer:
             )
         rule_warnings.log_findings(self._start.findings)
 
-    def _say_ready(self, ready: ReadyReport) -> None:
+    def _say_ready(self, ready: ReadyReport, told: ReadyListener | None) -> None:
         places = {
             "proxy": ready.addresses,
             "transparent": ready.transparent,
             "dns": ready.names,
             "handover": () if ready.handover is None else (ready.handover,),
             "metrics": () if ready.metrics is None else (ready.metrics,),
+            "ready": () if told is None else (told.at,),
         }
         said = {name: ", ".join(map(str, listed)) for name, listed in places.items() if listed}
         _log.info("proxy.ready", **said)
@@ -330,6 +342,25 @@ class ProxyServer:
 
     # Stopping
 
+    async def _leave(self, engine: ProxyEngine) -> None:
+        """Serve on for a while, not ready any more: a cluster needs time to lead clients elsewhere.
+
+        Every answer ends its connection. Tunnels and streams go on.
+        """
+        began, seconds = self._clock.monotonic(), self._values.drain - self._last_seconds
+        engine.leave()
+        while (waited := self._clock.monotonic() - began) < seconds and not self._hurry.is_set():
+            if not len(engine.live) and waited >= _LEAVE_SECONDS:
+                return
+            await asyncio.sleep(_POLL_INTERVAL)
+
+    @property
+    def _last_seconds(self) -> float:
+        """Of the time to drain: the part in which nobody is let in any more."""
+        if not self._values.kubernetes:
+            return self._values.drain
+        return min(_LAST_SECONDS, self._values.drain / 2)
+
     async def _drain(self, parts: ProxyParts) -> None:
         engine = parts.engine
         engine.stopping = True
@@ -341,7 +372,7 @@ class ProxyServer:
         await self._until_empty(engine, _POLL_INTERVAL)
         if len(engine.live):
             self._say_waiting(len(engine.live))
-        await self._until_empty(engine, self._values.drain, self._hurry)
+        await self._until_empty(engine, self._last_seconds, self._hurry)
         if len(engine.live):
             _log.warning("proxy.cut", connections=len(engine.live))
         for carried in engine.live:
@@ -349,7 +380,7 @@ class ProxyServer:
         await self._until_empty(engine, _CLOSE_TIMEOUT)
 
     def _say_waiting(self, connections: int) -> None:
-        seconds, by_key = self._values.drain, self._reason == signal.SIGINT.name
+        seconds, by_key = round(self._last_seconds), self._reason == signal.SIGINT.name
         _log.info("proxy.waiting", connections=connections, seconds=seconds, hint="a second signal ends it")
         self._waiting(connections, seconds, by_key)
 

@@ -28,7 +28,8 @@ from wsproto.utilities import generate_accept_token
 
 from egress.errors import CODES
 from egress.proxy.clock import Clock
-from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
+from egress.proxy.lanes.intercept_handler import InterceptHandler
+from egress.proxy.lanes.intercept_limits import InterceptLimits
 from egress.proxy.lanes.relay_services import RelayServices
 from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.channel import EndedError

@@ -26,8 +26,8 @@ from egress.proxy.ingress.server import IngressServer
 from egress.proxy.lanes.denial_lane import DenialLane
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.lanes.engine import LimitCounters, ProxyEngine, ServedSandbox
-from egress.proxy.lanes.intercept_handler import InterceptLimits
 from egress.proxy.lanes.intercept_lane import InterceptLane
+from egress.proxy.lanes.intercept_limits import InterceptLimits
 from egress.proxy.lanes.local_addresses import LocalAddresses
 from egress.proxy.lanes.resolve import FixedResolver, SystemResolver
 from egress.proxy.lanes.tunnel_lane import TunnelCarrier, TunnelEnd

@@ -241,6 +241,9 @@ class Fake:
     def drain(self) -> None:
         raise NotImplementedError
 
+    def retire(self) -> None:
+        raise NotImplementedError
+
     def close(self, code: str) -> None:
         self.closed.append(code)
         if self.closing:

@@ -16,7 +16,8 @@ import pytest
 from mitmproxy.connection import Server
 
 from egress.proxy.lanes.dial import Dialer
-from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
+from egress.proxy.lanes.intercept_handler import InterceptHandler
+from egress.proxy.lanes.intercept_limits import InterceptLimits
 from egress.proxy.lanes.socket_transport import SocketTransport
 from egress.secrets.resolver import SecretResolver
 from tests.attack.test_guard import head, whole

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from egress.proxy.lanes.intercept_handler import InterceptLimits, InterceptServices
+from egress.proxy.lanes.intercept_handler import InterceptServices
 from egress.proxy.lanes.intercept_lane import InterceptLane
+from egress.proxy.lanes.intercept_limits import InterceptLimits
 
 
 def takes(lane: InterceptServices) -> InterceptServices:

@@ -66,7 +66,14 @@ def test_nothing_comes_of_what_happens_after_the_end(protocol: str) -> None:
     assert relay.received(1, response()) == []
     assert relay.ended(CLIENT_WIRE) == relay.opened(1, "h2") == relay.failed(1, "upstream.tls") == []
     assert relay.fetched(1, {"api": SECRET}) == relay.blocked(CLIENT_WIRE, blocked=True) == relay.tick() == []
-    assert relay.recheck(policy, 0) == relay.drain() == relay.gone() == relay.shut("internal") == []
+    assert (
+        relay.recheck(policy, 0)
+        == relay.drain()
+        == relay.retire()
+        == relay.gone()
+        == relay.shut("internal")
+        == []
+    )
     assert lab.codes == []
 
 
@@ -125,3 +132,27 @@ def test_a_request_that_could_not_be_read_has_its_record_and_an_id() -> None:
     (answer,) = lab.responses()
     assert answer.headers["egress-request"] == lab.desk.recorded[0]
     assert (lab.record.code, lab.record.status, lab.record.method) == ("request.malformed", 400, "")
+
+
+def test_a_retired_client_keeps_its_connection_until_its_next_answer() -> None:
+    lab = Lab()
+    lab.do(lab.relay.retire())
+    assert CLIENT_WIRE not in lab.ended
+    lab.says(get())
+    lab.opens()
+    lab.answers(response())
+    assert b"connection: close\r\n" in lab.new().lower()
+    assert CLIENT_WIRE in lab.ended
+
+
+def test_a_retired_client_of_http2_is_answered_and_asks_nothing_more() -> None:
+    lab, client = h2_lab()
+    lab.do(lab.relay.retire())
+    assert CLIENT_WIRE not in lab.ended
+    stream = client.ask()
+    late = client.ask()
+    lab.opens("http/1.1")
+    lab.answers(response())
+    assert client.seen(stream).status == 200
+    assert client.seen(late).reset is not None
+    assert CLIENT_WIRE in lab.ended

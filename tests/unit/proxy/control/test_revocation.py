@@ -70,6 +70,8 @@ class Connection:
         if not allows(policy, self.host):
             self.close("rechecked")
 
+    def retire(self) -> None: ...
+
     def drain(self) -> None:
         raise NotImplementedError
 

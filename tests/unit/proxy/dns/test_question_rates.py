@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.proxy.dns import question_rates
-from egress.proxy.dns.question_rates import QuestionRate, SandboxRates
+from egress.proxy.dns.question_rates import QuestionRate, QuestionRates
 from tests.unit.proxy.ingress_fixture import Clock
 
 
@@ -22,7 +22,7 @@ def test_a_burst_may_come_at_once_and_the_rest_waits() -> None:
 
 
 def test_a_sandbox_that_floods_takes_nothing_from_another() -> None:
-    rates = SandboxRates(Clock(), per_second=10, burst=2)
+    rates = QuestionRates(Clock(), per_second=10, burst=2)
     assert [rates.spend("loud") for _ in range(4)] == [True, True, False, False]
     assert rates.wait("loud") > 0
     assert rates.spend("quiet")
@@ -31,7 +31,7 @@ def test_a_sandbox_that_floods_takes_nothing_from_another() -> None:
 def test_sandboxes_that_rest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(question_rates, "MAX_RATES", 2)
     clock = Clock()
-    rates = SandboxRates(clock, per_second=1, burst=1)
+    rates = QuestionRates(clock, per_second=1, burst=1)
     rates.spend("one")
     clock.seconds += 5
     rates.spend("two")

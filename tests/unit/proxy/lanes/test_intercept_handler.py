@@ -33,8 +33,9 @@ from egress.addons.http_layers import (
 from egress.addons.tls_layers import ConnectionLost
 from egress.addons.withheld_options import NO_OPTIONS
 from egress.proxy.lanes.dial import ConnectedSocket, Dialer, DialError
-from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
+from egress.proxy.lanes.intercept_handler import InterceptHandler
 from egress.proxy.lanes.intercept_lane import InterceptLane
+from egress.proxy.lanes.intercept_limits import InterceptLimits
 from egress.proxy.lanes.relay_services import RelayServices
 from egress.proxy.lanes.socket_transport import SocketTransport
 from egress.relay.http1_downstream import Http1Downstream
