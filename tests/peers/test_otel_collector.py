@@ -1,7 +1,7 @@
 """A real OpenTelemetry collector takes what a proxy exports, and passes on the same.
 
-It is built from its own modules, once for each set of versions. What it passes on is decoded by the receiver of the
-tests, so both ends are the collector's: it has read all of ours, and written it anew.
+It is built from its own modules, once for each set of versions. What it passes on is decoded by the receiver
+of the tests: the collector has read all of ours, and written it anew.
 """
 
 from __future__ import annotations
@@ -74,14 +74,13 @@ def collecting(folder: Path, to: OtlpReceiver) -> Iterator[str]:
         },
     }
     put(folder / "collector.json", json.dumps(config))
-    words = [COLLECTOR.folder / "collector", "--config", f"file:{folder}/collector.json"]
+    words = [str(COLLECTOR.folder / "collector"), "--config", f"file:{folder}/collector.json"]
     said = folder / "collector.log"
     with said.open("wb") as out:
         process = subprocess.Popen(words, env={"HOME": str(folder)}, stdout=out, stderr=out)
     try:
-        until(
-            lambda: process.poll() is not None or b"Everything is ready" in said.read_bytes(), "a collector"
-        )
+        ready = b"Everything is ready"
+        until(lambda: process.poll() is not None or ready in said.read_bytes(), "a collector")
         assert process.poll() is None, said.read_text()
         yield f"http://{at}"
     finally:
