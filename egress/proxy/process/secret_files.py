@@ -21,7 +21,8 @@ _MAX_PASSWORD_BYTES: Final = 1024
 def read_password(path: Path, option: str = "--password-file", *, is_mounted: bool = False) -> bytes:
     """Return the digest of the password or token in a file, whose final line end is not part of it.
 
-    `is_mounted` is for a file that a cluster mounts. Raises `UnreadableError` for a file that cannot be used, `ContentError` for a password that is too short.
+    `is_mounted` is for a file that a cluster mounts. Raises `UnreadableError` for a file that cannot be used,
+    `ContentError` for a password that is too short.
     """
     try:
         text = (
