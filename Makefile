@@ -7,10 +7,11 @@ JOBS = 0
 # `make test ARGS="-k redirect"` hands arguments to pytest.
 ARGS =
 
-.PHONY: help run test coverage check lint fmt types contracts bench clients tools fuzz soak mutants lock schema docs pictures setup clean
+.PHONY: help run test coverage check lint fmt types contracts bench clients tools fuzz soak mutants \
+  cluster cluster-test cluster-down lock schema docs pictures setup clean
 
 help: ## list these targets
-	@awk -F ' *## *' '/^[a-z]+:.*##/ { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ' *## *' '/^[a-z-]+:.*##/ { sub(/:.*/, "", $$1); printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 run: setup ## see it work: a client that holds nothing, an API that wants a token, Egress between them
 	@sh scripts/demo
@@ -55,6 +56,15 @@ soak: setup ## run mixed traffic for half an hour, and judge memory and the log
 mutants: setup ## plant small faults where verdicts are made, and name those no test notices (hours)
 	@nice -n 19 $(BIN)/mutmut run --max-children 1 $(ARGS)
 	@$(BIN)/mutmut results
+
+cluster: setup ## start a Kubernetes cluster of one node for trials, as root; the first time it is built
+	@$(BIN)/python -m scripts.cluster up
+
+cluster-test: cluster ## run the trials on it; it goes on afterwards
+	@EGRESS_TEST_TIER=nightly $(BIN)/python -m pytest -n 0 -p no:randomly tests/cluster/trials $(ARGS)
+
+cluster-down: ## end the cluster and remove what it wrote; what was built stays
+	@$(BIN)/python -m scripts.cluster down
 
 lock: ## bring both lock files in line with pyproject.toml (needs uv)
 	@sh scripts/lock

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
@@ -113,7 +112,7 @@ class _PodStatus(msgspec.Struct, frozen=True):
     host_ips: tuple[_Ip, ...] = msgspec.field(name="hostIPs", default=())
 
 
-class WatchedPod(msgspec.Struct, frozen=True, dict=True):
+class WatchedPod(msgspec.Struct, frozen=True):
     metadata: ObjectMeta
     spec: _PodSpec
     status: _PodStatus = _PodStatus()
@@ -123,13 +122,12 @@ class WatchedPod(msgspec.Struct, frozen=True, dict=True):
         """Whether the pod has ended; its status keeps an address that may be another pod's by now."""
         return self.status.phase in {"Succeeded", "Failed"}
 
-    # Read once: each change of the pod, of its sandbox or of its claim asks for them several times.
-    @cached_property
+    @property
     def addresses(self) -> frozenset[Address]:
         """The addresses of both families."""
         return _addresses(self.status.pod_ip, self.status.pod_ips)
 
-    @cached_property
+    @property
     def node_addresses(self) -> frozenset[Address]:
         return _addresses(self.status.host_ip, self.status.host_ips)
 

@@ -17,6 +17,8 @@ runAsNonRoot: true
 runAsUser: 10001
 runAsGroup: 10001
 fsGroup: 10001
+# Once: at each later start it would open the state folder to the group, and the proxy refuses that.
+fsGroupChangePolicy: OnRootMismatch
 seccompProfile: { type: RuntimeDefault }
 {{- end }}
 

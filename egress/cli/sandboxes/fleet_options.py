@@ -79,7 +79,7 @@ _OPTIONS: Final = (
     click.option(
         "--runtime",
         metavar="KIND",
-        help="docker, namespace, kubernetes, or a runtime of the engine: runsc. [docker where it answers]",
+        help="docker, namespace, or a runtime of the engine: runsc. [docker where an engine answers]",
     ),
     click.option(
         "--seccomp",

@@ -45,8 +45,7 @@ def _drop_repeated_rules(parts: Sequence[EntryPart]) -> None:
 
 def _is_same(one: Rule, other: Rule) -> bool:
     return (
-        one.written == other.written
-        and one.template == other.template
+        one.predicates == other.predicates
         and one.expires == other.expires
         and _without_place(one.handling) == _without_place(other.handling)
     )

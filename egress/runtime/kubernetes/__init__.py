@@ -1,1 +1,0 @@
-"""Sandboxes as pods of a cluster, behind a gateway that runs there."""
