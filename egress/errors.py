@@ -113,6 +113,9 @@ CODES: dict[str, RefusalCode] = {
     ),
     "profile.unknown": RefusalCode(403, "The profile of this sandbox does not exist.", ASK_OPERATOR_HINT),
     # The request
+    "parameter.refused": RefusalCode(
+        403, "A parameter of this sandbox has a value that the rules refuse.", ASK_OPERATOR_HINT
+    ),
     "request.malformed": RefusalCode(400, "The request is malformed.", "Send a well-formed HTTP request."),
     "request.mismatch": RefusalCode(
         421,

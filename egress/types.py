@@ -16,6 +16,8 @@ from typing import Literal, Never, dataclass_transform
 
 Headers = tuple[tuple[str, str], ...]
 Scheme = Literal["https", "http"]
+Parameters = tuple[tuple[str, str], ...]
+"""Values for parameters of the rules, by name."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -90,6 +92,8 @@ class Identity:
 
     sandbox: str
     profile: str | None = None
+    parameters: Parameters = ()
+    """Its values for parameters of the rules, in any order; each name once."""
     # Rights are those of the sandbox, whichever of its pods asks; a pod is only named in records.
     workload: Workload | None = field(default=None, compare=False)
     """Only in a cluster."""

@@ -92,6 +92,7 @@ PARTS = {
     "CommandSource": ("Command", "In the place of a text, in `from:` of a secret."),
     "Network": ("Networks", "An item of `networks:`."),
     "ProfileItem": ("Profiles", "Below a name in `profiles:`."),
+    "ParameterItem": ("Parameters", "Below a name in `parameters:`."),
     "DelegateItem": ("Delegations", "An item of `delegate:`."),
     "DelegateTo": ("Delegate to", "Below `to:` of an item of `delegate:`."),
     "UseItem": ("Use", "An item of `use:` with parameters: beside `PRESET: {parameter: value}` may stand"),

@@ -24,7 +24,7 @@ from egress.audit.files import read_start, replace_file
 from egress.errors import UnreadableError
 
 REGISTER: Final = f"{CHAINS_FOLDER}/register"
-_MAX_BYTES: Final = 4 * 1024 * 1024
+MAX_REGISTER_BYTES: Final = 4 * 1024 * 1024
 _MAX_ENTRIES: Final = 2 * MAX_CHAINS
 _MAC_BYTES: Final = 32
 _LOCK_TIMEOUT: Final = 10.0
@@ -50,12 +50,12 @@ class DamagedRegisterError(ValueError):
 def read(log: Path, key: bytes) -> Entries | None:
     """Read the register; None if it is missing. Raises `DamagedRegisterError` and `OSError`."""
     try:
-        data = read_start(log / REGISTER, _MAX_BYTES + 1)
+        data = read_start(log / REGISTER, MAX_REGISTER_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
     # The MAC is verified before anything is parsed: a forged register is never interpreted.
     body, mac = data[:-_MAC_BYTES], data[-_MAC_BYTES:]
-    if len(data) > _MAX_BYTES or not hmac.compare_digest(hmac.digest(key, body, "sha256"), mac):
+    if len(data) > MAX_REGISTER_BYTES or not hmac.compare_digest(hmac.digest(key, body, "sha256"), mac):
         raise DamagedRegisterError("the register was not written with this key")
     return _parsed(body)
 

@@ -10,6 +10,7 @@ import click
 
 from egress.cli import folder_options, render, rulefiles
 from egress.cli.denial_fix import DenialFix, find_fix
+from egress.cli.parameter_options import read_parameters
 from egress.cli.render import BAD, BOLD, DIM, GOOD, Cell
 from egress.cli.sandbox_grants import with_grants
 from egress.errors import CODES, UsageError
@@ -28,6 +29,7 @@ class RequestOptions(TypedDict):
 
     headers: tuple[str, ...]
     profile: str | None
+    params: tuple[str, ...]
     sandbox: str | None
     runtime_dir: Path | None
     at: str | None
@@ -55,6 +57,13 @@ class RequestOptions(TypedDict):
     help="Header of the request; may be repeated.",
 )
 @click.option("--profile", "-p", help="Profile of the sandbox.")
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Parameter of the sandbox; may be repeated.",
+)
 @click.option("--sandbox", metavar="NAME", help="A running sandbox, with its profile and grants.")
 @folder_options.of_running
 @click.option("--at", metavar="MOMENT", help="Time of the request: a day or RFC 3339 moment. [now]")
@@ -86,8 +95,11 @@ def explain(
     moment = rulefiles.now() if at is None else _moment(at)
     if given["sandbox"] is not None and given["profile"] is not None:
         raise click.UsageError("--sandbox has a profile already: leave --profile out.")
+    if given["sandbox"] is not None and given["params"]:
+        raise click.UsageError("--sandbox has its parameters already: leave --param out.")
+    parameters = read_parameters(given["params"])
     _, policy = rulefiles.policy((*named, *files))
-    identity = Identity("explain", given["profile"])
+    identity = Identity("explain", given["profile"], parameters)
     if given["sandbox"] is not None:
         policy, identity = with_grants(policy, given["sandbox"], given["runtime_dir"])
     answer = explained(policy, identity, head, moment)

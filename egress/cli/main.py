@@ -47,10 +47,7 @@ COMMANDS = {
     "metrics": ("egress.cli.metrics:metrics", "Print the metrics of a running proxy for Prometheus."),
     "gate": ("egress.cli.gate:gate", "Hold a pod back until its network leads to the proxy alone."),
     "net-lock": ("egress.cli.net_lock:net_lock", "Let only the proxy leave the network of a pod."),
-    "k8s": (
-        "egress.cli.kubernetes:k8s",
-        "Check Kubernetes manifests, complete them, and make a gateway's authority.",
-    ),
+    "k8s": ("egress.cli.kubernetes:k8s", "Check and complete Kubernetes manifests; make an authority."),
     "doctor": ("egress.cli.doctor:doctor", "Find problems around the proxy, and their fixes."),
     "kill": ("egress.cli.kill:kill", "Revoke a sandbox, host or secret immediately."),
     "policy": ("egress.cli.policy:policy", "Show or change what one sandbox may do for now."),

@@ -94,7 +94,7 @@ class ClusterApi:
         """Return the headers of every request. Raises `UnreadableError`."""
         token = self.token()
         proof = (("Authorization", f"Bearer {token.decode('ascii')}"),) if token else ()
-        return (("Accept", "application/json"), ("User-Agent", "egress"), *proof)
+        return (("User-Agent", "egress"), *proof)
 
 
 def cluster_of_pod(environ: Mapping[str, str], folder: Path = Path(SERVICE_ACCOUNT_PATH)) -> ClusterApi:

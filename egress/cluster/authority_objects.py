@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -19,8 +20,11 @@ from egress.errors import ContentError
 AUTHORITY_NAME: Final = "egress-authority"
 TRUST_NAME: Final = "egress-trust"
 AUTHORITY_KEY: Final = "authority.pem"
+AUDIT_KEY: Final = "audit.key"
+"""The key of the audit logs of all replicas, so that their chains verify as one log."""
 CERTIFICATE_KEY: Final = "ca.pem"
 BUNDLE_KEY: Final = "bundle.pem"
+_AUDIT_KEY_BYTES: Final = 32
 _LABELS: Final = {"app.kubernetes.io/name": "egress"}
 
 
@@ -39,7 +43,8 @@ def keep_authority(api: ClusterApi, make: Callable[[], bytes]) -> tuple[bytes, b
     Secret of this name that holds something else.
     """
     made = make()
-    data = {AUTHORITY_KEY: base64.b64encode(made).decode("ascii")}
+    files = {AUTHORITY_KEY: made, AUDIT_KEY: secrets.token_bytes(_AUDIT_KEY_BYTES)}
+    data = {name: base64.b64encode(file).decode("ascii") for name, file in files.items()}
     if _create(api, "secrets", AUTHORITY_NAME, {"kind": "Secret", "type": "Opaque", "data": data}):
         return made, True
     found = _data(_read(api, "secrets", AUTHORITY_NAME)).get(AUTHORITY_KEY)

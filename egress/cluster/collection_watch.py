@@ -1,7 +1,8 @@
 """Keep one collection of an identity map true: list it, watch it, and list it again after any doubt.
 
-A watch that ends in good order goes on from its last version. Any other end is a doubt: an error, a version
-that is too old, a connection that is silent. Then the map denies everybody until the next list.
+A watch that ends in good order goes on from its last version. Where the map remembers many deletions, which
+it does until a list, it goes on from a list. Any other end is a doubt: an error, a version that is too old, a
+connection that is silent. Then the map denies everybody until the next list.
 
 A cluster without agent-sandbox answers 404 to its kinds: there is none of them, and they are asked for again
 now and then. A kind that was there is taken to be gone only after several such answers, since an API server
@@ -53,6 +54,7 @@ class WatchTaker(Protocol):
     def replace(self, listed: WatchedList) -> frozenset[str]: ...
     def lose(self, kind: WatchKind) -> None: ...
     def clear(self, kind: WatchKind) -> frozenset[str]: ...
+    def is_list_due(self, kind: WatchKind) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -88,6 +90,8 @@ class CollectionWatch:
                 self._was_there, self._missing = True, 0
                 while True:
                     version = await self._watch(version)
+                    if self.taker.is_list_due(self.kind):
+                        version = await self._list()
             except ApiRefusedError as error:
                 if error.status == 404 and self._is_missing():
                     wait = self.missing_pause

@@ -21,6 +21,7 @@ from egress.fleet.embedded_proxy import EmbeddedProxy
 from egress.fleet.protocol import SandboxFleet
 from egress.fleet.remote import connect_if_served
 from egress.fleet.runtime_choice import (
+    KUBERNETES_KIND,
     RUNTIME_VARIABLE,
     RuntimeChoice,
     RuntimeParameters,
@@ -61,7 +62,7 @@ def open_fleet(  # noqa: PLR0913 - each parameter is a setting of the fleet
 
     Args:
         rules: files or folders of rules; by default those that `egress serve` would find.
-        runtime: docker, namespace, or a runtime of the Docker engine such as runsc; by default
+        runtime: docker, namespace, kubernetes, or a runtime of the Docker engine such as runsc; by default
             `EGRESS_RUNTIME`, else the best kind that this machine supports.
         runtime_dir: the folder of the sockets; by default that of `egress serve`.
         state_dir: the state folder, and the runtime folder below it; by default that of `egress serve`.
@@ -85,6 +86,14 @@ def open_fleet(  # noqa: PLR0913 - each parameter is a setting of the fleet
                 if wanted in (None, remote.about.kind):
                     yield remote
                     return
+
+    if wanted == KUBERNETES_KIND:
+        from egress.fleet.cluster_fleet import open_cluster_fleet, refuse_own_proxy  # noqa: PLC0415 - only there
+
+        refuse_own_proxy(rules=rules, audit_dir=audit_dir, seccomp=seccomp, options=options)
+        with open_cluster_fleet(environ, folder) as cluster_fleet:
+            yield cluster_fleet
+        return
 
     # After the search for a served fleet, which needs no runtime of this process.
     def choose() -> RuntimeChoice:

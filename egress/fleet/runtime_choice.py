@@ -21,9 +21,11 @@ from egress.runtime.proxy_client import ProxyClient
 if TYPE_CHECKING:
     from egress.runtime.docker.runtime import ExpectedSpec
 
-RuntimeKind = Literal["docker", "namespace"]
+RuntimeKind = Literal["docker", "namespace", "kubernetes"]
 RUNTIME_VARIABLE: Final = "EGRESS_RUNTIME"
-_RUNTIME_KINDS: Final[tuple[RuntimeKind, ...]] = ("docker", "namespace")
+KUBERNETES_KIND: Final = "kubernetes"
+"""The kind whose proxy runs in a cluster: no proxy of this machine can serve its sandboxes."""
+_RUNTIME_KINDS: Final[tuple[RuntimeKind, ...]] = ("docker", "namespace", KUBERNETES_KIND)
 _ISOLATION_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 

@@ -21,10 +21,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from egress.fleet.marker_splitter import MarkerSplitter
 from egress.fleet.session_tracking import MAX_SESSION_OUTPUT_BYTES, SessionResult, ShellSettings
 from egress.runtime.command_result import CapturedStream
 from egress.runtime.errors import SandboxDiedError, SandboxError
+from egress.runtime.marker_splitter import MarkerSplitter
 from egress.runtime.protocol import Output, Runtime, RuntimeProcess
 from egress.runtime.spec import MIB, TIMED_OUT_STATUS, Command
 from egress.runtime.supervisor import with_proc

@@ -91,6 +91,10 @@ class IdentityMap:
         pod = self._pod(uid)
         return pod is not None and not pod.is_over
 
+    def is_list_due(self, kind: WatchKind) -> bool:
+        """Report whether a collection has to be listed anew, although its watch is not lost."""
+        return self._collections[kind].is_list_due
+
     # Changes ----------------------------------------------------------------------------------
 
     def apply(self, event: WatchEvent) -> frozenset[str]:
@@ -189,7 +193,7 @@ class IdentityMap:
         holder = sandbox.metadata.controller
         if holder is None or holder.group != EXTENSIONS_GROUP:
             return IdentityFault.UNCLAIMED
-        if holder.kind == "SandboxWarmPool":
+        if _is_pooled(sandbox):
             return _identity(pod, sandbox, IdentityState.POOLED)
         if holder.kind != "SandboxClaim":
             return IdentityFault.UNCLAIMED
@@ -260,8 +264,8 @@ class IdentityMap:
             index.setdefault(key, set()).add(uid)
         if (names := self._names_of(found)) is not None:
             names.setdefault(found.metadata.name, set()).add(uid)
-        if owner and not isinstance(found, WatchedClaim):
-            self._owners_of(found).setdefault(owner.uid, set()).add(uid)
+        if (owned := self._owned_of(found)) is not None and owner:
+            owned.setdefault(owner.uid, set()).add(uid)
 
     def _unlink(self, found: WatchedObject) -> None:
         uid, owner = found.metadata.uid, found.metadata.controller
@@ -270,11 +274,17 @@ class IdentityMap:
             _discard(index, key, uid)
         if (names := self._names_of(found)) is not None:
             _discard(names, found.metadata.name, uid)
-        if owner and not isinstance(found, WatchedClaim):
-            _discard(self._owners_of(found), owner.uid, uid)
+        if (owned := self._owned_of(found)) is not None and owner:
+            _discard(owned, owner.uid, uid)
 
-    def _owners_of(self, found: WatchedPod | WatchedSandbox) -> dict[str, set[str]]:
-        return self._pods_of_sandbox if isinstance(found, WatchedPod) else self._sandboxes_of_claim
+    def _owned_of(self, found: WatchedObject) -> dict[str, set[str]] | None:
+        """Return the index by the owner of such an object; None if nobody asks what its owner has."""
+        if isinstance(found, WatchedPod):
+            return self._pods_of_sandbox
+        # The sandboxes of a pool say nothing about each other, and a pool can have thousands.
+        return (
+            self._sandboxes_of_claim if isinstance(found, WatchedSandbox) and not _is_pooled(found) else None
+        )
 
     def _names_of(self, found: WatchedObject) -> dict[str, set[str]] | None:
         if isinstance(found, WatchedPod):
@@ -297,6 +307,12 @@ def _kind_of(found: WatchedObject) -> WatchKind:
     if isinstance(found, WatchedPod):
         return WatchKind.PODS
     return WatchKind.SANDBOXES if isinstance(found, WatchedSandbox) else WatchKind.CLAIMS
+
+
+def _is_pooled(found: WatchedSandbox) -> bool:
+    """Report whether a sandbox belongs to a pool, and to nobody yet."""
+    holder = found.metadata.controller
+    return holder is not None and (holder.group, holder.kind) == (EXTENSIONS_GROUP, "SandboxWarmPool")
 
 
 def _discard[K](index: dict[K, set[str]], key: K, uid: str) -> None:

@@ -22,6 +22,13 @@ GATE_NAME: Final = "egress-gate"
 TRUST_VOLUME: Final = "egress-trust"
 TRUST_FOLDER: Final = "/etc/egress-trust"
 CPU_REQUEST: Final = "100m"
+# These answer in every cluster without a fence: API server, kubelet, metadata, and an address outside.
+BLOCKED_ADDRESSES: Final = (
+    "$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)",
+    "$(NODE_IP):10250",
+    "169.254.169.254:80",
+    "1.1.1.1:443",
+)
 _MILLICPUS: Final = 100
 _CPU = re.compile(r"(?P<number>[0-9]{1,9}(?:\.[0-9]{1,9})?)(?P<milli>m?)")
 

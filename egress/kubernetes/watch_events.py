@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
@@ -112,7 +113,7 @@ class _PodStatus(msgspec.Struct, frozen=True):
     host_ips: tuple[_Ip, ...] = msgspec.field(name="hostIPs", default=())
 
 
-class WatchedPod(msgspec.Struct, frozen=True):
+class WatchedPod(msgspec.Struct, frozen=True, dict=True):
     metadata: ObjectMeta
     spec: _PodSpec
     status: _PodStatus = _PodStatus()
@@ -122,12 +123,13 @@ class WatchedPod(msgspec.Struct, frozen=True):
         """Whether the pod has ended; its status keeps an address that may be another pod's by now."""
         return self.status.phase in {"Succeeded", "Failed"}
 
-    @property
+    # Read once: each change of the pod, of its sandbox or of its claim asks for them several times.
+    @cached_property
     def addresses(self) -> frozenset[Address]:
         """The addresses of both families."""
         return _addresses(self.status.pod_ip, self.status.pod_ips)
 
-    @property
+    @cached_property
     def node_addresses(self) -> frozenset[Address]:
         return _addresses(self.status.host_ip, self.status.host_ips)
 

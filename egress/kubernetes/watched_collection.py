@@ -12,6 +12,8 @@ from typing import Final
 from egress.kubernetes.watch_events import MAX_LISTED_OBJECTS, ObjectMeta, WatchedList, WatchedObject
 
 MAX_TOMBSTONES: Final = MAX_LISTED_OBJECTS
+MANY_TOMBSTONES: Final = MAX_TOMBSTONES // 10
+"""A list is due by then: watches can go on for months without one."""
 
 
 class WatchedCollection:
@@ -22,6 +24,11 @@ class WatchedCollection:
         self.is_current = False
         self._deleted: dict[str, int] = {}
         self._listed_version = -1
+
+    @property
+    def is_list_due(self) -> bool:
+        """Whether only a list makes this collection current, or will soon."""
+        return not self.is_current or len(self._deleted) >= MANY_TOMBSTONES
 
     def is_news(self, metadata: ObjectMeta) -> bool:
         """Report whether a watch tells something new with this object."""

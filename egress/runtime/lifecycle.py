@@ -1,9 +1,9 @@
 """The life of a sandbox, as far as it is the same in each runtime.
 
 A `Lifecycle` owns the order of the steps: a sandbox is admitted by the proxy before it is made, and dismissed
-before it is taken apart, so that nothing is served that has no sandbox. A `DoorLifecycle` adds what each
-sandbox behind a door has: commands, and listeners that are handed over again to a proxy that has returned.
-How a sandbox is made, started and paused is each runtime's own.
+before it is taken apart, so that nothing is served that has no sandbox. A `CommandLifecycle` adds commands. A
+`DoorLifecycle` adds what each sandbox behind a door has: listeners that are handed over again to a proxy that
+has returned. How a sandbox is made, started and paused is each runtime's own.
 """
 
 from __future__ import annotations
@@ -147,6 +147,35 @@ class Lifecycle[S: RegisteredSandbox](ABC):
             listener.put(Event(kind, name))
 
 
+class CommandLifecycle[S: RegisteredSandbox, P: RuntimeProcess](Lifecycle[S]):
+    """Sandboxes in which commands run; files come and go by commands."""
+
+    @abstractmethod
+    def _running(self, name: str) -> S:
+        """Return a sandbox that runs. Raises `SandboxError` for any other."""
+
+    @abstractmethod
+    def _begin(self, sandbox: S, command: Command, output: Output, *, is_open: bool) -> P:
+        """Begin a command."""
+
+    def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> P:
+        return self._begin(self._running(name), command, output, is_open=command.input is None)
+
+    def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
+        return self._begin(self._running(name), command, output, is_open=False).wait()
+
+    def put(self, name: str, path: str, archive: BinaryIO) -> None:
+        transfer.put(partial(self.exec, name), name, path, archive)
+
+    def get(self, name: str, path: str) -> AbstractContextManager[BinaryIO]:
+        return transfer.get(partial(self.exec, name), name, path)
+
+    def archive(
+        self, name: str, path: str, target: BinaryIO, max_bytes: int, omit: Collection[str] = ()
+    ) -> None:
+        transfer.write_archive(partial(self.exec, name), name, path, target, max_bytes, omit)
+
+
 class BehindDoor(RegisteredSandbox, Protocol):
     """A sandbox behind a door."""
 
@@ -159,20 +188,12 @@ class BehindDoor(RegisteredSandbox, Protocol):
     def door_controller(self) -> DoorController: ...
 
 
-class DoorLifecycle[S: BehindDoor, P: RuntimeProcess](Lifecycle[S]):
+class DoorLifecycle[S: BehindDoor, P: RuntimeProcess](CommandLifecycle[S, P]):
     """Sandboxes that each have a door, and commands that run in them."""
-
-    @abstractmethod
-    def _running(self, name: str) -> S:
-        """Return a sandbox that runs. Raises `SandboxError` for any other."""
 
     @abstractmethod
     def _address(self, sandbox: S) -> str:
         """Return the address at which the door reaches the ports of a sandbox."""
-
-    @abstractmethod
-    def _begin(self, sandbox: S, command: Command, output: Output, *, is_open: bool) -> P:
-        """Begin a command."""
 
     @abstractmethod
     def _provision(self, sandbox: S, admission: Admission) -> Provisions:
@@ -194,23 +215,6 @@ class DoorLifecycle[S: BehindDoor, P: RuntimeProcess](Lifecycle[S]):
             )
         sock.settimeout(None)
         return sock
-
-    def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> P:
-        return self._begin(self._running(name), command, output, is_open=command.input is None)
-
-    def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
-        return self._begin(self._running(name), command, output, is_open=False).wait()
-
-    def put(self, name: str, path: str, archive: BinaryIO) -> None:
-        transfer.put(partial(self.exec, name), name, path, archive)
-
-    def get(self, name: str, path: str) -> AbstractContextManager[BinaryIO]:
-        return transfer.get(partial(self.exec, name), name, path)
-
-    def archive(
-        self, name: str, path: str, target: BinaryIO, max_bytes: int, omit: Collection[str] = ()
-    ) -> None:
-        transfer.write_archive(partial(self.exec, name), name, path, target, max_bytes, omit)
 
     def _renewed(self, sandbox: S, admission: Admission) -> Iterable[SandboxListener]:
         provisions = self._provision(sandbox, admission)

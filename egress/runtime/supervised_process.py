@@ -79,9 +79,15 @@ class CommandTarget(Protocol):
         """The working folder of commands that name none."""
 
     def begin(
-        self, words: Sequence[str], env: Mapping[str, str], *, has_input: bool, terminal: Terminal | None
+        self,
+        words: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        has_input: bool,
+        terminal: Terminal | None,
+        token: str = "",
     ) -> CommandStream:
-        """Start a process. Raises `SandboxError`."""
+        """Start a process; `token` is that of `run` of the supervisor. Raises `SandboxError`."""
 
     def is_alive(self) -> bool:
         """Return whether the sandbox runs."""
@@ -105,7 +111,11 @@ class SupervisedProcess:
         self._started = time.monotonic()
         # Attached before any thread starts: an error here is raised to the caller.
         self._attached = target.begin(
-            self._words(), command.env, has_input=has_input, terminal=command.terminal
+            self._words(),
+            command.env,
+            has_input=has_input,
+            terminal=command.terminal,
+            token=self._token if command.terminal is None else "",
         )
         if command.terminal is not None:
             # The supervisor set the size first, if the image has `stty`; this also works without.

@@ -107,8 +107,8 @@ class Sandbox(LastingParts):
             temporary: the size of its /tmp when `size` is given, in MiB, or a string such as "512m".
             labels: for `list`.
             volumes: host folders that it sees, `{"/srv/data": "/data"}`; `"/data:rw"` is writable.
-            runtime: "docker", "namespace", a runtime of the engine such as "runsc", or a `Runtime`; by
-                default `egress up` if it runs, else a fleet of this process alone.
+            runtime: "docker", "namespace", "kubernetes", a runtime of the engine such as "runsc", or a
+                `Runtime`; by default `egress up` if it runs, else a fleet of this process alone.
 
         Raises `SpecError` and `UsageError` for invalid arguments, `SandboxDiffersError` if a sandbox of this
         name has other settings, and errors of the runtime.

@@ -42,6 +42,8 @@ class OtlpSettings:
     headers_file: Path | None = None
     roots: tuple[Path, ...] = ()
     """Certificates of authorities to trust for the collector, beside the public ones."""
+    is_mounted: bool = False
+    """The file with the headers is one that a cluster mounts."""
 
 
 def open_export(
@@ -94,7 +96,9 @@ def _client(settings: OtlpSettings, version: str) -> CollectorClient:
             f"the headers of {OTLP_HEADERS_OPTION} would go to {at} unencrypted",
             "name the collector with https, or one on this machine",
         )
-    headers = dict[str, str] if file is None else CollectorHeaders(file).current
+    headers = (
+        dict[str, str] if file is None else CollectorHeaders(file, is_mounted=settings.is_mounted).current
+    )
     return CollectorClient(at, headers, f"egress/{version}", _tls(settings) if at.is_tls else None)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from egress.errors import ContentError, EgressError, UnreadableError
-from egress.private_file import read_private
+from egress.private_file import read_mounted, read_private
 
 OTLP_HEADERS_OPTION: Final = "--otlp-headers-file"
 MAX_HEADERS_BYTES: Final = 16 * 1024
@@ -38,9 +38,10 @@ _OUR_FIELDS: Final = frozenset(
 class CollectorHeaders:
     """The headers in a file, as they were when it could last be read."""
 
-    def __init__(self, path: Path) -> None:
-        """Read the file. Raises `UnreadableError` or `ContentError`."""
+    def __init__(self, path: Path, *, is_mounted: bool = False) -> None:
+        """Read the file, which a cluster may have mounted. Raises `UnreadableError` or `ContentError`."""
         self._path = path
+        self._is_mounted = is_mounted
         self._last = self._read()
 
     def current(self) -> dict[str, str]:
@@ -55,7 +56,10 @@ class CollectorHeaders:
     def _read(self) -> dict[str, str]:
         cure = f"name another with {OTLP_HEADERS_OPTION}"
         try:
-            data = read_private(self._path, MAX_HEADERS_BYTES + 1, cure, is_named=True)
+            if self._is_mounted:
+                data = read_mounted(self._path, MAX_HEADERS_BYTES + 1, cure)
+            else:
+                data = read_private(self._path, MAX_HEADERS_BYTES + 1, cure, is_named=True)
         except FileNotFoundError:
             raise UnreadableError(f"{self._path} cannot be read: there is no such file", cure) from None
         found = parse_headers(data)

@@ -8,6 +8,7 @@ from typing import Final
 BURST_SECONDS: Final = 2.0
 """A sandbox that was quiet may send so many seconds of its rate at once."""
 MAX_TRACKED_SANDBOXES: Final = 4096
+_SWEEP_SECONDS: Final = 1.0
 
 
 class SandboxRates:
@@ -19,6 +20,7 @@ class SandboxRates:
         self._monotonic = monotonic
         self._left: dict[str, tuple[float, float]] = {}
         """By sandbox: what was left, and when."""
+        self._swept = float("-inf")
 
     def take(self, sandbox: str) -> bool:
         """Count one more of this sandbox; False if it has had its share."""
@@ -26,7 +28,10 @@ class SandboxRates:
         left, at = self._left.get(sandbox, (self._most, now))
         left = min(self._most, left + (now - at) * self._per_second)
         if sandbox not in self._left and len(self._left) >= MAX_TRACKED_SANDBOXES:
-            self._forget_full(now)
+            # Once a second at most: a look at all of them takes a millisecond of the event loop.
+            if now - self._swept >= _SWEEP_SECONDS:
+                self._swept = now
+                self._forget_full(now)
             # More sandboxes than that in the same seconds: the queue behind this is bounded, too.
             if len(self._left) >= MAX_TRACKED_SANDBOXES:
                 return True

@@ -13,6 +13,7 @@ import pytest
 from egress.cluster import collection_watch
 from egress.cluster.api_request import ApiTimeouts
 from egress.cluster.collection_watch import CollectionWatch
+from egress.kubernetes import watched_collection
 from egress.kubernetes.identity_map import IdentityMap
 from egress.kubernetes.pod_identity import IdentityFault, IdentityState, PodIdentity
 from egress.kubernetes.watch_events import EventType, WatchKind
@@ -100,16 +101,41 @@ async def test_a_watch_that_ends_in_order_goes_on_without_a_list(tmp_path: Path)
     async with watching(tmp_path, server) as found:
         await found.becomes(IdentityState.CLAIMED)
         await found.until(lambda: len(server.watchers) == 3)
-        lists = sum("watch=1" not in each for each in server.requests)
+        lists = _lists(server)
         server.raw = END_OF_WATCH
         server.put(CLAIMS, claim("c", 0, "s", "admin"))
         await found.until(lambda: sum("watch=1" in each for each in server.requests) == 4)
         assert found.cut == {"p-uid"}
-        assert sum("watch=1" not in each for each in server.requests) == lists
+        assert _lists(server) == lists
         assert found.state == IdentityState.CLAIMED
     assert not found.notes
     # From the version of the bookmark, not from that of the list.
     assert server.requests[-1].split("resourceVersion=")[1].split("&")[0] == "4"
+
+
+async def test_a_watch_goes_on_from_a_list_where_many_deletions_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched_collection, "MANY_TOMBSTONES", 1)
+    server = claimed_cluster()
+    server.put(PODS, pod("q", 0, "10.0.0.2"))
+    async with watching(tmp_path, server) as found:
+        await found.becomes(IdentityState.CLAIMED)
+        await found.until(lambda: len(server.watchers) == 3)
+        server.put(PODS, pod("q", 0, "10.0.0.2"), EventType.DELETED)
+        await found.until(lambda: found.identities.is_list_due(PODS))
+        lists = _lists(server)
+        # Nobody is denied meanwhile: what is known is right, and only long.
+        assert found.state == IdentityState.CLAIMED
+        server.raw = END_OF_WATCH
+        server.put(PODS, pod("p", 0, ADDRESS))
+        await found.until(lambda: not found.identities.is_list_due(PODS))
+        assert (_lists(server), found.state) == (lists + 1, IdentityState.CLAIMED)
+    assert not found.notes
+
+
+def _lists(server: FakeApiServer) -> int:
+    return sum("watch=1" not in each for each in server.requests)
 
 
 @pytest.mark.parametrize(

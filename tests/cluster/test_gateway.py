@@ -11,6 +11,7 @@ import pytest
 from egress.kubernetes.watch_events import EventType
 from tests.cluster.gateway_lab import CLAIMS, PODS, REPLICA, SANDBOXES, GatewayLab, outcome
 from tests.proxy.injecting_proxy import BLIND, SECRET
+from tests.proxy.serve_process import until
 from tests.unit.kubernetes.watch_samples import claim, owner, plain_pod, pod, sandbox
 
 
@@ -55,6 +56,12 @@ async def test_each_claim_is_a_sandbox_of_its_own_from_the_pool_to_its_end(lab: 
         REPLICA,
     )
     assert SECRET.encode() in lab.upstream.links[-1].heads[-1]
+
+
+async def test_the_newest_line_of_the_log_is_told_outside_of_its_volume(lab: GatewayLab) -> None:
+    told = await asyncio.to_thread(until, lambda: lab.served.logged("audit.newest"))
+    assert int(str(told[0]["line"])) >= 1
+    assert len(str(told[0]["mac"])) == 64
 
 
 async def test_a_pod_without_a_sandbox_is_one_by_its_label(lab: GatewayLab) -> None:

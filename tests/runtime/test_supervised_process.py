@@ -103,7 +103,13 @@ class LocalTarget:
     begun: list[list[str]] = field(default_factory=list)
 
     def begin(
-        self, words: Sequence[str], env: Mapping[str, str], *, has_input: bool, terminal: Terminal | None
+        self,
+        words: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        has_input: bool,
+        terminal: Terminal | None,
+        token: str = "",
     ) -> LocalCommand:
         self.begun.append([each if each != SUPERVISOR_PATH else str(supervisor()) for each in words])
         if self.refuses:

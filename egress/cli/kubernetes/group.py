@@ -11,7 +11,7 @@ from egress.cli.kubernetes.inject import inject
 
 @click.group()
 def k8s() -> None:
-    """Check Kubernetes manifests of sandboxes, complete them, and make what a gateway needs.
+    """Check and complete Kubernetes manifests; make an authority.
 
     \b
     Examples:

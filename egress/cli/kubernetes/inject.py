@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from string import Formatter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,14 +22,6 @@ if TYPE_CHECKING:
     from egress.kubernetes.manifest_text import ManifestText
     from egress.kubernetes.pod_injection import InjectionPlan
     from egress.kubernetes.sidecar_injection import SidecarPlan
-
-# These answer in every cluster without a fence: API server, kubelet, metadata, and an address outside.
-BLOCKED_ADDRESSES: Final = (
-    "$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)",
-    "$(NODE_IP):10250",
-    "169.254.169.254:80",
-    "1.1.1.1:443",
-)
 
 
 @click.command()
@@ -91,7 +82,7 @@ def inject(  # noqa: PLR0913 - each parameter is an option
     plan: InjectionPlan | SidecarPlan
     if sidecar:
         _refuse_options("--sidecar", {"--proxy": proxy, "--trust": trust})
-        variables = dict(_variables(LOOPBACK_PROXY))
+        variables = _variables(LOOPBACK_PROXY)
         plan = sidecar_plan(more, image, rules or "egress-rules", secret, own_address, variables, labels)
     else:
         _refuse_options("a gateway", {"--rules": rules, "--secret": secret, "--own-address": own_address})
@@ -113,9 +104,9 @@ def inject(  # noqa: PLR0913 - each parameter is an option
 def _gateway_plan(
     address: str, more: tuple[FenceAddress, ...], image: str, trust: str, labels: PodLabels
 ) -> InjectionPlan:
-    from egress.kubernetes.pod_injection import InjectionPlan
+    from egress.kubernetes.pod_injection import BLOCKED_ADDRESSES, InjectionPlan
 
-    variables = dict(_variables(f"http://{address if ':' not in address else f'[{address}]'}:3128"))
+    variables = _variables(f"http://{address if ':' not in address else f'[{address}]'}:3128")
     return InjectionPlan(address, (*BLOCKED_ADDRESSES, *map(str, more)), image, trust, variables, labels)
 
 
@@ -149,17 +140,8 @@ def _address_in(text: ManifestText, namespace: str, labels: PodLabels) -> str:
     return _address(addresses[0]) if addresses else ""
 
 
-def _variables(proxy: str) -> Iterator[tuple[str, str]]:
-    """Return the variables by which programs find the proxy and its certificate."""
+def _variables(proxy: str) -> dict[str, str]:
     from egress.kubernetes.pod_injection import TRUST_FOLDER
-    from egress.runtime.kit.variables import ADDING_VARIABLES, PROXY_VARIABLES, REPLACING_VARIABLES
+    from egress.runtime.kit.trust_folder import trust_folder_variables
 
-    places = {
-        "proxy": proxy,
-        "bundle": f"{TRUST_FOLDER}/bundle.pem",
-        "certificate": f"{TRUST_FOLDER}/ca.pem",
-    }
-    for variable in (*PROXY_VARIABLES, *REPLACING_VARIABLES, *ADDING_VARIABLES):
-        # The ConfigMap has two files: a variable that names another one would lead nowhere.
-        if {name for _, name, _, _ in Formatter().parse(variable.value) if name} <= places.keys():
-            yield variable.name, variable.value.format_map(places)
+    return trust_folder_variables(proxy, TRUST_FOLDER)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from egress.cli.log.archive import archive
+from egress.cli.log.collect import collect
 from egress.cli.log.export import export
 from egress.cli.log.prune import prune
 from egress.cli.log.query import query
@@ -26,5 +28,5 @@ def log() -> None:
     """
 
 
-for _command in (tail, query, stats, show, suggest, verify, export, prune):
+for _command in (tail, query, stats, show, suggest, verify, export, prune, collect, archive):
     log.add_command(_command)

@@ -79,7 +79,7 @@ _OPTIONS: Final = (
     click.option(
         "--runtime",
         metavar="KIND",
-        help="docker, namespace, or a runtime of the engine: runsc. [docker where an engine answers]",
+        help="docker, namespace, kubernetes, or a runtime of the engine: runsc. [docker where it answers]",
     ),
     click.option(
         "--seccomp",

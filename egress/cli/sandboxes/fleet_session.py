@@ -24,6 +24,7 @@ from egress.fleet import FleetInfo, RemoteRuntime, SandboxFleet, open_fleet
 from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
 from egress.fleet.folders import SOCKET_NAME
 from egress.fleet.remote import connect_if_served
+from egress.fleet.runtime_choice import KUBERNETES_KIND
 from egress.runtime.environ import RequestedVariable, SandboxKind, build_environment
 from egress.runtime.errors import ImageMissingError
 from egress.runtime.spec import Spec
@@ -202,6 +203,8 @@ def introduce(about: FleetInfo) -> None:
 
 def rule_files(about: FleetInfo) -> str:
     """Return the rule files that the proxy names."""
+    if about.runtime_dir is None:
+        return "those of the gateway"
     files = _rules(about).get("files")
     named = [str(each) for each in files] if isinstance(files, list) else []
     return ", ".join(named) or "no known file"
@@ -217,6 +220,8 @@ def image(
     """Return the requested image, or a default: that of the agents, or a small one that may be built."""
     if wanted or about.image:
         return wanted or about.image
+    if about.kind == KUBERNETES_KIND:
+        raise UsageError("a sandbox on Kubernetes has no default image", "name one with --image")
     # Namespaces have no default image: the programs of this machine are there.
     if about.kind != "docker":
         return "host"
@@ -279,7 +284,7 @@ def _environment(
     from egress.fleet.env_policy import needles_in
 
     names = _sources(about)
-    kind = SandboxKind.CONTAINER if about.kind == "docker" else SandboxKind.NAMESPACE
+    kind = SandboxKind.CONTAINER if about.kind in ("docker", KUBERNETES_KIND) else SandboxKind.NAMESPACE
     # Values of the proxy's secrets are searched for, so that none enters under another name.
     made = build_environment(caller, {}, needles_in(caller, names), kind=kind, asked=asked, sources=names)
     for notice in made.notices:

@@ -81,7 +81,11 @@ def mark(about: FleetInfo) -> LogMark | None:
 def show(about: FleetInfo, sandbox: str, since: LogMark | None) -> None:
     """Print a summary of the requests since a mark, apart from the output of the command."""
     if since is None:
-        fleet_session.say("its log cannot be read by this user")
+        fleet_session.say(
+            "its log is with the gateway"
+            if about.runtime_dir is None
+            else "its log cannot be read by this user"
+        )
         return
     # Without the wait, the last requests would be missing from the numbers.
     _settle(about)

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -26,11 +27,13 @@ from egress.cli.sandboxes.create import default_spec
 from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.cli.sandboxes.preview_options import PreviewOptions
 from egress.fleet import FleetInfo, SandboxFleet
+from egress.fleet.cluster_fleet import open_cluster_fleet, refuse_own_proxy
 from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
 from egress.fleet.folders import SOCKET_NAME
 from egress.fleet.opening import open_embedded, placed_environment
 from egress.fleet.remote import connect_if_served
 from egress.fleet.runtime_choice import (
+    KUBERNETES_KIND,
     RUNTIME_VARIABLE,
     RuntimeChoice,
     check_choice,
@@ -42,6 +45,7 @@ from egress.runtime.spec import MAX_READY
 
 if TYPE_CHECKING:
     from egress.api_server.api_port import ApiPortSettings
+    from egress.fleet.fleet import Fleet
     from egress.fleet.preview_listener import PreviewPlace
 
 _LOG: Final = "up.log"
@@ -139,18 +143,7 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int, por
         opened = None if ports.api is None else parts.enter_context(closing(api_options.open_port(ports.api)))
         shown = None if ports.previews is None else parts.enter_context(closing(ports.previews.open()))
         with fleet_session.translate_errors(image):
-            fleet = parts.enter_context(
-                open_embedded(
-                    choose,
-                    environ,
-                    folder,
-                    source.rules,
-                    seccomp=source.seccomp,
-                    options=source.proxy_options,
-                    keeps=True,
-                    private_files=ports.private_files,
-                )
-            )
+            fleet = parts.enter_context(_opened(source, environ, folder, choose, ports))
             # Whatever ends this process but a request: the sandboxes of the last one are not to be lost.
             parts.callback(lambda: fleet.close() if removes.is_set() else fleet.leave())
             fleet.about = replace(fleet.about, image=image or "")
@@ -160,7 +153,8 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int, por
         # After the fleet, so that no client can reach the socket of a proxy that fails to start.
         service = ApiServer(fleet, folder, end_all)
         try:
-            if ready:
+            # A cluster has no default image, and its warm pools keep pods ready.
+            if ready and fleet.about.kind != KUBERNETES_KIND:
                 usual = default_spec(fleet.about)
                 # Told to clients, which would ask the engine for it.
                 fleet.about = replace(fleet.about, image=usual.image)
@@ -177,6 +171,33 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int, por
     return 0
 
 
+def _opened(
+    source: FleetOptions,
+    environ: Mapping[str, str],
+    folder: Path,
+    choose: Callable[[], RuntimeChoice],
+    ports: UpPorts,
+) -> AbstractContextManager[Fleet]:
+    if read_kind(source.runtime, environ.get(RUNTIME_VARIABLE)) == KUBERNETES_KIND:
+        refuse_own_proxy(
+            rules=source.rules,
+            audit_dir=source.audit_dir,
+            seccomp=source.seccomp,
+            options=source.proxy_options,
+        )
+        return open_cluster_fleet(environ, folder)
+    return open_embedded(
+        choose,
+        environ,
+        folder,
+        source.rules,
+        seccomp=source.seccomp,
+        options=source.proxy_options,
+        keeps=True,
+        private_files=ports.private_files,
+    )
+
+
 def _names(fleet: SandboxFleet) -> list[str]:
     return [info.name for info in fleet.list()]
 
@@ -188,6 +209,8 @@ def _announce(about: FleetInfo, returned: list[str], socket: Path, ports: UpPort
     render.line(f"  rules: {fleet_session.rule_files(about)}")
     if about.kind == "namespace":
         render.line("  its sandboxes end with it, however it ends; containers are kept")
+    if about.kind == KUBERNETES_KIND:
+        render.line("  its sandboxes end with it; if it is killed, with the next one or at their deadline")
     render.line(f"  API: the unix socket {socket}", whole=True)
     if ports.api is not None:
         render.line(f"  API: {ports.api.url}, with the token in {ports.api.token_file}", whole=True)

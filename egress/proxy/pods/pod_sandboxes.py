@@ -181,7 +181,7 @@ class PodSandboxes:
             self._cut_all(known)
             known = None
         if known is None:
-            identity = Identity(found.sandbox, profile, self._workload(found))
+            identity = Identity(found.sandbox, profile, workload=self._workload(found))
             served = ServedSandbox(identity, self._own.authority, self._own.placeholder_key)
             known = self._sandboxes[found.sandbox] = _PodSandbox(served, holder)
             self._engine.sandboxes[found.sandbox] = served

@@ -23,6 +23,7 @@ from collections.abc import Callable, Coroutine
 import structlog
 
 from egress import __version__
+from egress.audit import Sink
 from egress.control_client import CONTROL_SOCKET, HANDOVER_SOCKET
 from egress.policy.profile_check import refuse_without_profiles
 from egress.proxy.clock import Clock
@@ -54,6 +55,8 @@ RECHECK_TICKS = 3
 """Ticks between two looks at whether what is open may still be: rules expire."""
 TRIM_TICKS = 60
 """Ticks between two times that freed memory is given back."""
+NEWEST_LINE_TICKS = 3600
+"""Ticks between two times that a gateway says how far its audit log goes."""
 COLLECTOR_THRESHOLDS = (700, 3, 50)
 """Objects, and collections of the younger ones, after which garbage is collected: often, and little each
 time. With Python's defaults a few hundred connections stop the loop for ten milliseconds, once a second."""
@@ -110,6 +113,8 @@ class ProxyServer:
                 await self._serve(parts, self._listening(parts, password), routes, announce)
             finally:
                 audit.close()
+                if self._values.kubernetes:
+                    log_newest_line(audit)
         finally:
             await control.close()
             # After the last line. A collector that hangs holds the end up for a moment, and no longer.
@@ -404,6 +409,13 @@ def tick(parts: ProxyParts, number: int) -> None:
         parts.engine.recheck_in_turns()
     if number % TRIM_TICKS == 0:
         trim_heap()
+    if parts.pods is not None and number % NEWEST_LINE_TICKS == 1:
+        log_newest_line(parts.engine.audit)
+
+
+def log_newest_line(audit: Sink) -> None:
+    """Say how far the audit log goes, where its volume is not: a log that is put back verifies otherwise."""
+    _log.info("audit.newest", line=audit.newest, mac=audit.newest_mac.hex())
 
 
 def _watches_of_cluster(parts: ProxyParts) -> list[Coroutine[None, None, None]]:

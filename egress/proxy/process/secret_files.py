@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from egress.errors import ContentError, UnreadableError
-from egress.private_file import read_or_create_private, read_private
+from egress.private_file import read_mounted, read_or_create_private, read_private
 from egress.proxy.ingress.listener import password_digest
 
 KEY_BYTES: Final = 32
@@ -18,13 +18,19 @@ _MIN_PASSWORD_CHARS: Final = 16
 _MAX_PASSWORD_BYTES: Final = 1024
 
 
-def read_password(path: Path, option: str = "--password-file") -> bytes:
+def read_password(path: Path, option: str = "--password-file", *, is_mounted: bool = False) -> bytes:
     """Return the digest of the password or token in a file, whose final line end is not part of it.
 
-    Raises `UnreadableError` for a file that cannot be used, `ContentError` for a password that is too short.
+    `is_mounted` is for a file that a cluster mounts. Raises `UnreadableError` for a file that cannot be used,
+    `ContentError` for a password that is too short.
     """
     try:
-        text = _password(path, option).decode("ascii").removesuffix("\n").removesuffix("\r")
+        text = (
+            _password(path, option, is_mounted=is_mounted)
+            .decode("ascii")
+            .removesuffix("\n")
+            .removesuffix("\r")
+        )
     except UnicodeDecodeError:
         text = ""
     if len(text) < _MIN_PASSWORD_CHARS or not text.isprintable() or " " in text:
@@ -46,9 +52,11 @@ def read_or_make_key(path: Path) -> bytes:
     return key
 
 
-def _password(path: Path, option: str) -> bytes:
+def _password(path: Path, option: str, *, is_mounted: bool) -> bytes:
     cure = f"name another with {option}"
     try:
+        if is_mounted:
+            return read_mounted(path, _MAX_PASSWORD_BYTES, cure)
         return read_private(path, _MAX_PASSWORD_BYTES, cure, is_named=True)
     except FileNotFoundError:
         raise UnreadableError(f"{path} cannot be read: there is no such file", cure) from None

@@ -29,6 +29,7 @@ def start_telemetry(values: Settings, environ: Mapping[str, str], clock: Clock) 
         values.otlp_interval,
         values.otlp_headers_file,
         values.otlp_ca,
+        is_mounted=values.kubernetes,
     )
     return open_export(settings, clock, __version__, _resource(values))
 

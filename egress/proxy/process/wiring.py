@@ -199,7 +199,8 @@ def metrics_guard(
     The `sandboxes` that were added are known also while they are revoked, and nobody serves their listeners.
     """
     path = values.metrics_token_file
-    token = read_password(path, "--metrics-token-file") if path is not None else b""
+    option, is_mounted = "--metrics-token-file", values.kubernetes
+    token = b"" if path is None else read_password(path, option, is_mounted=is_mounted)
     # Those of the settings are sandboxes also while they are revoked, and have no listener.
     hosts = [at.host for at in (*values.listen, *values.dns)] + [str(at) for at in values.transparent]
     configured = [SandboxPlace(authentication_of(values), plain_address(host)) for host in hosts]

@@ -118,7 +118,7 @@ def opened(entry: Entry, where: str) -> Iterator[str]:
 def _allowed(entry: Entry) -> str:
     if not entry.intercept:
         return "tunnels of any content, unread"
-    shown = [_rule(rule.predicates) for rule in entry.allow[:MAX_SHOWN]]
+    shown = [_rule(rule.written) for rule in entry.allow[:MAX_SHOWN]]
     more = len(entry.allow) - len(shown)
     return "; ".join([*shown, *([f"and {more} more rules"] if more else [])]) or "no rules yet"
 

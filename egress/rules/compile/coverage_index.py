@@ -53,7 +53,8 @@ class RuleIndex:
         self._rules = tuple(rules)
         self._everywhere: list[int] = []
         for number, rule in enumerate(self._rules):
-            if rule.predicates.looks_inside:
+            # What a rule with placeholders covers depends on the sandbox.
+            if rule.predicates.looks_inside or rule.template is not None:
                 continue
             if rule.predicates.paths is None:
                 self._everywhere.append(number)
@@ -63,7 +64,7 @@ class RuleIndex:
     def covering(self, narrow: Rule) -> Iterator[Rule]:
         """Yield other rules that cover this one, in their order, as far as they are found soon enough."""
         numbers = set(self._everywhere[:MAX_STEPS_PER_PATH])
-        paths = narrow.predicates.paths
+        paths = narrow.widest.paths
         if paths:
             # A rule covers another where it covers each of its paths.
             common = self._with_path(paths[0])
@@ -73,7 +74,7 @@ class RuleIndex:
                 common &= self._with_path(path)
             numbers |= common
         others = [self._rules[number] for number in sorted(numbers)]
-        wider = (each for each in others if values_cover(each.predicates, narrow.predicates))
+        wider = (each for each in others if values_cover(each.predicates, narrow.widest))
         yield from islice((each for each in wider if each is not narrow), MAX_RULES_FOUND)
 
     def _add(self, number: int, path: PathGlob) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from egress.name_folding import fold_parameter
-from egress.rules.compile import single_rules
+from egress.rules.compile import parameters, single_rules
 from egress.rules.compile.injections import inject_item
 from egress.rules.compile.uses import PresetUse
 from egress.rules.decide.entry import Entry, Handling, NetworkEntry, Rule, ScopedInjection
@@ -75,7 +75,7 @@ def _read_rules(part: EntryPart) -> None:
     if isinstance(model.allow, list):
         part.has_allow = True
         part.allow = [
-            single_rules.allow_rule(rule, at / "allow" / n, ids) for n, rule in enumerate(model.allow)
+            parameters.allow_rule(rule, at / "allow" / n, ids) for n, rule in enumerate(model.allow)
         ]
         for name in (*written, *_written(model, single_rules.SWITCH_KEYS)):
             (at / name).key_error(
@@ -89,7 +89,7 @@ def _read_rules(part: EntryPart) -> None:
             (at / written[0]).key_error(
                 f"{quoted(written[0])} cannot be combined with `allow: all`", "remove either of them"
             )
-        part.allow = [single_rules.implicit_rule(model, at, ids)]
+        part.allow = [parameters.implicit_rule(model, at, ids)]
     for number, written_deny in enumerate(model.deny or ()):
         is_lifted = part.use is not None and bool(part.use.lifts(written_deny.id))
         denies = part.lifted if is_lifted else part.deny
@@ -132,7 +132,7 @@ def assemble_entry(parts: Sequence[EntryPart], report: Report) -> Entry:
                 "this entry has `deny` or `inject` but no `allow`",
                 "write `allow: all`, or list what is allowed",
             )
-        allow = [single_rules.implicit_rule(model, at, main.ids)]
+        allow = [parameters.implicit_rule(model, at, main.ids)]
     _refuse_idle_switches(parts)
     _refuse_kept_credentials(parts)
     ports, clear_ports = _ports(parts)

@@ -303,9 +303,7 @@ def _meeting_rules(
         return [rule for rule in rules if item.rules is None or rule.ref.id in item.rules]
 
     pairs = product(meant(one), meant(other))
-    return next(
-        ((a, b) for a, b in pairs if a.ref == b.ref or rules_may_meet(a.predicates, b.predicates)), None
-    )
+    return next(((a, b) for a, b in pairs if a.ref == b.ref or rules_may_meet(a.widest, b.widest)), None)
 
 
 def _remedy(one: ScopedInjection, other: ScopedInjection, rule: Rule, beside: Rule) -> str:

@@ -45,7 +45,8 @@ def _drop_repeated_rules(parts: Sequence[EntryPart]) -> None:
 
 def _is_same(one: Rule, other: Rule) -> bool:
     return (
-        one.predicates == other.predicates
+        one.written == other.written
+        and one.template == other.template
         and one.expires == other.expires
         and _without_place(one.handling) == _without_place(other.handling)
     )

@@ -122,8 +122,8 @@ def _shadowed(narrow: Rule, allows: RuleIndex, report: Report) -> None:
         adds = (
             narrow.handling != wide.handling
             or wide.expires is not None
-            or (narrow.predicates.websocket and not wide.predicates.websocket)
-            or (narrow.predicates.encoded_slash and not wide.predicates.encoded_slash)
+            or (narrow.widest.websocket and not wide.predicates.websocket)
+            or (narrow.widest.encoded_slash and not wide.predicates.encoded_slash)
         )
         if not adds and not _may_cover(narrow, wide):
             report.warning(
@@ -137,8 +137,11 @@ def _shadowed(narrow: Rule, allows: RuleIndex, report: Report) -> None:
 
 def _may_cover(narrow: Rule, wide: Rule) -> bool:
     """Tell whether two rules may cover each other; then neither is called the one to remove."""
-    paths = [len(rule.predicates.paths or ()) for rule in (narrow, wide)]
-    return paths[0] * paths[1] > MAX_COMPARED_PATHS or rule_covers(narrow.predicates, wide.predicates)
+    paths = [len(rule.widest.paths or ()) for rule in (narrow, wide)]
+    if paths[0] * paths[1] > MAX_COMPARED_PATHS:
+        return True
+    # No value makes a rule with placeholders as wide as its widest reading.
+    return narrow.template is None and rule_covers(narrow.predicates, wide.predicates)
 
 
 def _is_without_doubt(deny: Rule) -> bool:

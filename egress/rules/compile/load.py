@@ -18,13 +18,14 @@ from egress.rules.compile.delegations import check_delegated_profiles, compile_d
 from egress.rules.compile.injections import check_injections
 from egress.rules.compile.joining import join_uses
 from egress.rules.compile.lint import lint
+from egress.rules.compile.parameters import check_placeholders, compile_parameter
 from egress.rules.compile.profiles import compile_profile
 from egress.rules.compile.rule_tests import read_rule_test
 from egress.rules.compile.secrets import compile_secret
 from egress.rules.compile.uses import PresetUse, check_lifted, read_use
 from egress.rules.decide.entry import Entry, Mode, NetworkEntry, Rule
 from egress.rules.decide.overlay import Delegation
-from egress.rules.decide.policy import CanarySpec, Policy, Profile, RuleTest, SecretSpec
+from egress.rules.decide.policy import CanarySpec, ParameterSpec, Policy, Profile, RuleTest, SecretSpec
 from egress.rules.language import document as documents
 from egress.rules.language.credential_guess import looks_like_credential
 from egress.rules.language.document import Document, MissingValue, Value
@@ -35,6 +36,7 @@ from egress.rules.language.model import (
     Host,
     Limits,
     Network,
+    ParameterItem,
     ProfileItem,
     RuleFile,
     SecretItem,
@@ -119,6 +121,7 @@ class _Gathered:
     planted: PlantedPlaces = field(default_factory=PlantedPlaces)
     delegations: list[tuple[Delegation, DelegateItem, DocumentCursor]] = field(default_factory=list)
     tests: list[tuple[str | TestItem, DocumentCursor, HostPattern | None]] = field(default_factory=list)
+    parameters: dict[str, ParameterSpec] = field(default_factory=dict)
     mode: tuple[Mode, Place] | None = None
     limit: Limit | None = None
 
@@ -279,6 +282,19 @@ class _Loader:
                 made = compile_delegation(model, here, self._delegation_ids)
                 self._all.delegations.append((made, model, here))
 
+    def read_parameters(self, section: Value, at: DocumentCursor) -> None:
+        for name, value in self._mapping(section, at).items():
+            model = validate(ParameterItem, value, at / name)
+            made = None if model is None else compile_parameter(name, model, at / name)
+            # Compared without case: two names that differ in nothing else would be taken for each other.
+            other = self._all.parameters.get(name.lower())
+            if other is not None:
+                self._conflict("parameter", name, at / name, other.place)
+            elif made is None:
+                self._all.unsound.add(name)
+            else:
+                self._all.parameters[name.lower()] = made
+
     def read_mode(self, section: Value, at: DocumentCursor) -> None:
         if isinstance(section, MissingValue):
             return
@@ -374,6 +390,8 @@ class _Loader:
         networks = sorted(self._all.networks, key=lambda item: -item.network.prefixlen)
         by_key = {entry.key: entry for entry in [*hosts.values(), *(item.entry for item in networks)]}
         profiles = self._profiles(by_key)
+        parameters = {spec.name: spec for spec in self._all.parameters.values()}
+        check_placeholders(by_key.values(), parameters, self._all.unsound, self.report)
         for _, model, at in self._all.delegations:
             check_delegated_profiles(model, profiles, at)
         return Policy(
@@ -387,6 +405,7 @@ class _Loader:
             limit=self._all.limit,
             cases=self._cases(hosts),
             delegations=tuple(made for made, _, _ in self._all.delegations),
+            parameters=parameters,
             digest=digest,
         )
 
@@ -451,6 +470,7 @@ _SECTIONS: dict[str, Callable[[_Loader, Value, DocumentCursor], None]] = {
     "networks": _Loader.read_networks,
     "profiles": _Loader.read_profiles,
     "delegate": _Loader.read_delegate,
+    "parameters": _Loader.read_parameters,
     "mode": _Loader.read_mode,
     "limits": _Loader.read_limits,
     "tests": _Loader.read_tests,

@@ -13,7 +13,14 @@ from datetime import UTC, datetime
 from egress.rules.compile.single_rules import IMPLICIT_RULE_ID
 from egress.rules.decide.entry import Entry, Handling, Rule, ScopedInjection
 from egress.rules.decide.overlay import Delegation
-from egress.rules.decide.policy import CANARY_VALUE_MARK, CanarySpec, Policy, Profile, SecretSpec
+from egress.rules.decide.policy import (
+    CANARY_VALUE_MARK,
+    CanarySpec,
+    ParameterSpec,
+    Policy,
+    Profile,
+    SecretSpec,
+)
 from egress.rules.decide.predicates import NamedGlob, Predicates
 from egress.types import (
     InjectBasic,
@@ -57,6 +64,9 @@ def as_data(policy: Policy) -> dict[str, object]:
         "profiles": None
         if policy.profiles is None
         else {name: profile_fields(profile) for name, profile in policy.profiles.items()},
+        "parameters": {
+            name: {**parameter_fields(s), "place": str(s.place)} for name, s in policy.parameters.items()
+        },
         "delegate": [{**delegation_fields(d), "place": str(d.place)} for d in policy.delegations],
     }
 
@@ -103,6 +113,8 @@ def _lines(policy: Policy) -> Iterator[str]:
         profiles = {name: (profile_fields(p), p.place) for name, p in policy.profiles.items()}
         # Empty profiles deny every sandbox; without the key each sandbox would get all rules.
         yield from _section("profiles", profiles) if profiles else ("", "profiles: {}")
+    parameters = {name: (parameter_fields(each), each.place) for name, each in policy.parameters.items()}
+    yield from _section("parameters", parameters)
     if policy.delegations:
         yield from ("", "delegate:")
     for delegation in policy.delegations:
@@ -138,7 +150,7 @@ def _entry_lines(entry: Entry) -> Iterator[str]:
 
 def _implicit_fields(entry: Entry) -> Fields:
     """Return the fields of an entry's implicit rule: its predicates, or `allow: all`."""
-    predicates = entry.allow[0].predicates
+    predicates = entry.allow[0].written
     fields = predicate_fields(predicates)
     # Without any predicate the entry would read as `{}`; `allow: all` says it openly.
     if entry.intercept and not fields.keys() - {"encoded_slash"}:
@@ -287,10 +299,16 @@ def entry_fields(entry: Entry) -> Fields:
     return fields | handling_fields(entry.handling) | _expires(entry.expires)
 
 
+def parameter_fields(spec: ParameterSpec) -> Fields:
+    """Return the fields of a parameter."""
+    fields: Fields = {"pattern": spec.pattern.text}
+    return fields if spec.default is None else {**fields, "default": spec.default}
+
+
 def rule_fields(rule: Rule) -> Fields:
     """Return the fields of a rule."""
-    fields: Fields = {"id": rule.ref.id, **predicate_fields(rule.predicates)}
-    if rule.predicates.websocket:
+    fields: Fields = {"id": rule.ref.id, **predicate_fields(rule.written)}
+    if rule.written.websocket:
         fields["websocket"] = True
     if rule.ref.reason:
         fields["reason"] = rule.ref.reason

@@ -114,6 +114,7 @@ def read_rule_test(
         allowed=verdict == "allow",
         expected=expected,
         secrets=frozenset(_INJECT.findall(injected)),
+        parameters=tuple(sorted(long.params.items())) if long else (),
         entry=entry,
     )
 
@@ -149,7 +150,10 @@ def run_rule_tests(policy: Policy, now: int) -> Iterator[RuleTestResult]:
     """Run every test of the policy, at `now` unless the test names a moment."""
     for case in policy.cases:
         decision = decide(
-            policy, Identity("test", case.profile), head_of(case), now if case.at is None else case.at
+            policy,
+            Identity("test", case.profile, case.parameters),
+            head_of(case),
+            now if case.at is None else case.at,
         )
         yield RuleTestResult(case, decision, _problem(case, decision))
 

@@ -10,6 +10,7 @@ from egress.rules.decide.entry import Handling, Rule
 from egress.rules.decide.globs import PathGlob, ValueGlob, path_glob
 from egress.rules.decide.paths import to_wire_text
 from egress.rules.decide.predicates import NamedGlob, Predicates
+from egress.rules.decide.rule_template import PLACEHOLDER_START
 from egress.rules.language import quantities
 from egress.rules.language.credential_guess import looks_like_credential
 from egress.rules.language.hosts import HostPattern, parse_host_pattern
@@ -20,7 +21,6 @@ from egress.rules.language.model import (
     Limits,
     Matching,
     NamedGlobs,
-    Network,
     TopDeny,
     Treatment,
 )
@@ -87,21 +87,6 @@ class RuleIds:
         # Kept even after a duplicate, so that a third rule of the name is reported, too.
         self.seen[name] = str(place)
         return RuleRef(self.key, name, place, reason)
-
-
-def allow_rule(model: Allow, at: DocumentCursor, ids: RuleIds) -> Rule:
-    """Compile an item of an `allow:` list."""
-    predicates = predicates_of(model, at)
-    ref = ids.claim(model.id, at)
-    return Rule(ref, predicates, handling_of(model, at), expires_of(model.expires, at / "expires"))
-
-
-def implicit_rule(model: Host | Network, at: DocumentCursor, ids: RuleIds) -> Rule:
-    """Compile the rule of an entry that is allowed as a whole, or that has predicates on itself."""
-    ref = ids.implicit(at)
-    if isinstance(model, Network):
-        return Rule(ref, Predicates())
-    return Rule(ref, predicates_of(model, at))
 
 
 def deny_rule(model: Deny, at: DocumentCursor, ids: RuleIds) -> Rule:
@@ -233,6 +218,8 @@ def methods(texts: list[str], at: DocumentCursor) -> frozenset[str]:
 def paths(texts: list[str], at: DocumentCursor, *, encoded_slash: bool = False) -> tuple[PathGlob, ...]:
     """Compile a list of path patterns."""
     _refuse_empty(texts, at)
+    for number, text in enumerate(texts):
+        _refuse_placeholder(text, at / number)
     globs = [
         (at / number).parse(lambda text: path_glob(text, encoded_slash=encoded_slash), text)
         for number, text in enumerate(texts)
@@ -244,10 +231,23 @@ def _named_globs(named: NamedGlobs | None, at: DocumentCursor) -> tuple[NamedGlo
     if named is None:
         return ()
     _refuse_empty(named, at)
+    for name, value in named.items():
+        _refuse_placeholder(name, at / name)
+        if isinstance(value, str):
+            _refuse_placeholder(value, at / name)
     return tuple(
         NamedGlob(to_wire_text(name), ValueGlob(to_wire_text(value)) if isinstance(value, str) else None)
         for name, value in named.items()
     )
+
+
+def _refuse_placeholder(text: str, at: DocumentCursor) -> None:
+    # A deny with a placeholder would deny nothing to a sandbox without the value.
+    if PLACEHOLDER_START in text:
+        at.error(
+            "a placeholder stands where none can",
+            "placeholders stand in the paths, and in the values of headers and query, of allow rules",
+        )
 
 
 def _headers(model: Matching, at: DocumentCursor) -> tuple[NamedGlob, ...]:

@@ -23,6 +23,7 @@ from egress.rules.decide import paths
 from egress.rules.decide.entry import Entry, Rule
 from egress.rules.decide.host_route import HostRoute, MethodPlan, granted_effects, is_live
 from egress.rules.decide.overlay import Overlay
+from egress.rules.decide.parameters import filled_route, is_refused
 from egress.rules.decide.policy import Policy, Profile
 from egress.rules.decide.predicates import parameter_names
 from egress.rules.language import hosts
@@ -175,6 +176,8 @@ def route_for(
 ) -> HostRoute:
     """Return the route of a destination for one sandbox: that of the host, with what was granted to it."""
     route = route_of(policy, host)
+    if route.parameters:
+        route = filled_route(policy, identity, route)
     overlay = overlay_of(policy, identity, now)
     return route if overlay is None else overlay.route(route, host, port, scheme)
 
@@ -255,6 +258,8 @@ def _matching_networks(policy: Policy, host: str) -> list[Entry]:
 def _host_denial(policy: Policy, route: HostRoute, identity: Identity, host: str, now: int) -> Denial | None:
     if route.is_closed is not None:
         return "rule.denied", route.is_closed
+    if identity.parameters and is_refused(policy, identity):
+        return "parameter.refused", None
     entry = route.entry
     profile = None
     if policy.profiles is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from egress.rules.decide.predicates import Predicates
+from egress.rules.decide.rule_template import RuleTemplate
 from egress.rules.language.hosts import HostPattern
 from egress.types import Cookies, Injection, Limit, Place, Redirects, RuleRef, Scrub, Slot
 
@@ -34,6 +35,18 @@ class Rule:
     predicates: Predicates
     handling: Handling = Handling()
     expires: int | None = None
+    template: RuleTemplate | None = None
+    """Of an allow rule with placeholders, whose own predicates fit nothing."""
+
+    @property
+    def written(self) -> Predicates:
+        """The predicates as they stand in the file."""
+        return self.predicates if self.template is None else self.template.written
+
+    @property
+    def widest(self) -> Predicates:
+        """The predicates of every request that the rule can match, whatever values a sandbox has."""
+        return self.predicates if self.template is None else self.template.widest
 
 
 @dataclass(frozen=True, slots=True)

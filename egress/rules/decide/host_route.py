@@ -148,6 +148,7 @@ class HostRoute:
         "is_lasting",
         "lifted",
         "methods",
+        "parameters",
         "scopes_methods",
         "slash_needs_key",
         "strict_paths",
@@ -166,6 +167,9 @@ class HostRoute:
         self.granted = tuple(granted)
         """Allow rules of grants, which are asked after those of the entry."""
         allow = entry.allow if entry else ()
+        names = frozenset[str]().union(*(rule.template.names for rule in allow if rule.template))
+        self.parameters = tuple(sorted(names))
+        """The parameters that rules of this host need; empty on a route that has their values."""
         # Lifted denies count here: lifting a deny must not make the reading of requests more lenient.
         rules = [rule.predicates for rule in (*allow, *deny, *lifted, *granted)]
         self.methods = frozenset().union(*(predicates.methods or () for predicates in rules))

@@ -13,7 +13,8 @@ from egress.rules.decide.entry import Entry, Mode, NetworkEntry, Rule
 from egress.rules.decide.host_route import HostRoute
 from egress.rules.decide.overlay import Delegation, Overlay
 from egress.rules.language.hosts import HostPattern
-from egress.types import Limit, Place, Shape
+from egress.rules.language.value_pattern import ValuePattern
+from egress.types import Limit, Parameters, Place, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,16 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
+class ParameterSpec:
+    """A parameter of the rules: the values that a sandbox may have for it."""
+
+    name: str
+    place: Place
+    pattern: ValuePattern
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RuleTest:
     """A parsed line of a `tests:` list."""
 
@@ -94,6 +105,7 @@ class RuleTest:
     expected: str
     """A rule id, a code, or empty for any."""
     secrets: frozenset[str]
+    parameters: Parameters
     entry: str | None
     """The entry under which the test is written; a decision of another entry fails the test."""
 
@@ -115,6 +127,7 @@ class Policy:
     limit: Limit | None = None
     cases: tuple[RuleTest, ...] = ()
     delegations: tuple[Delegation, ...] = ()
+    parameters: dict[str, ParameterSpec] = field(default_factory=dict)
     overlays: Mapping[str, Overlay] = field(default_factory=dict)
     """The grants of sandboxes, by name. They come from a running proxy, never from a file."""
     digest: str = ""
@@ -122,6 +135,14 @@ class Policy:
     """Routes of hosts that were asked for, by host."""
     shared_routes: dict[tuple[str, ...], HostRoute] = field(default_factory=dict, repr=False, compare=False)
     """Routes by entries and denies: hosts of one wildcard share a route."""
+    parameter_values: dict[Parameters, Mapping[str, str] | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """Values that sandboxes brought, with defaults; None for those that are refused."""
+    filled_routes: dict[tuple[HostRoute, tuple[tuple[str, str | None], ...]], HostRoute] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """Routes with values in place of placeholders."""
 
     @property
     def ports(self) -> frozenset[int]:

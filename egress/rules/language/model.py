@@ -219,6 +219,7 @@ class TestItem(Model):
     expect: str = Field(description="`allow [id][, inject NAME...]` or `deny [id or code]`.")
     headers: dict[str, str] = Field(default_factory=dict, description="Headers of the request.")
     profile: str | None = Field(None, description="Profile of the sandbox that sends the request.")
+    params: dict[str, str] = Field(default_factory=dict, description="Parameters of that sandbox, by name.")
     at: str | None = Field(None, description="Time of the request, as a day or RFC 3339; now by default.")
     websocket: bool = Field(False, description="The request opens a WebSocket.")
 
@@ -343,6 +344,15 @@ class ProfileItem(Model):
     )
 
 
+class ParameterItem(Model):
+    """A parameter: a value that each sandbox has for itself, for rules with `{param.NAME}`."""
+
+    pattern: str = Field(description="The values that it may have, such as `acme/[a-z0-9-]+`; always whole.")
+    default: str | None = Field(
+        None, description="The value of a sandbox that has none; without it, none of those rules matches."
+    )
+
+
 class DelegateTo(Model):
     """The sandboxes that a delegation is for; both keys have to fit."""
 
@@ -422,6 +432,9 @@ class RuleFile(Model):
     )
     profiles: dict[str, ProfileItem] | None = Field(
         None, description="Subsets of the rules, for kinds of sandboxes."
+    )
+    parameters: dict[str, ParameterItem] | None = Field(
+        None, description="Values that each sandbox has for itself, by name, for rules with `{param.NAME}`."
     )
     delegate: list[DelegateItem] | None = Field(
         None, description="Changes that may be granted to single sandboxes while the proxy runs."

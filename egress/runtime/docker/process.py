@@ -29,7 +29,13 @@ class ContainerTarget:
     variables: Values
 
     def begin(
-        self, words: Sequence[str], env: Mapping[str, str], *, has_input: bool, terminal: Terminal | None
+        self,
+        words: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        has_input: bool,
+        terminal: Terminal | None,
+        token: str = "",  # noqa: ARG002 - the end of a command is told
     ) -> ContainerCommand:
         prepared = self.engine.create_exec(
             self.container,

@@ -15,7 +15,7 @@ RULES = "version: 1\nhosts: {api.example.test: {}}\n"
 
 async def test_sandboxes_are_shown_by_name_with_their_counts_and_pods(tmp_path: Path) -> None:
     async with ProxyStack(tmp_path, certs, RULES) as stack:
-        identity = Identity("job", "reviewer", Workload("agents", "job", "job-uid"))
+        identity = Identity("job", "reviewer", workload=Workload("agents", "job", "job-uid"))
         stack.engine.sandboxes["job"] = ServedSandbox(identity, stack.authority, bytes(32))
         job, own = sandbox_views(stack.engine, lambda name: {"listeners": [name]}, len, lambda _: 7)
         assert (job["name"], job["profile"], job["listeners"]) == ("job", "reviewer", ["job"])

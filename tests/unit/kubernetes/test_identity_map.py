@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from egress.kubernetes import watched_collection
+from egress.kubernetes import identity_map, watched_collection
 from egress.kubernetes.identity_map import IdentityMap
 from egress.kubernetes.pod_identity import IdentityFault, IdentityState, PodIdentity
 from egress.kubernetes.watch_events import EventType, WatchedPod, WatchEvent, WatchKind
@@ -87,6 +87,25 @@ def test_a_pooled_sandbox_is_claimed_when_both_ends_say_so(pooled: IdentityMap) 
         "agents", "p", "p-uid", "s", "s-uid", IdentityState.CLAIMED, "c", "c-uid", REVIEWER
     )
     assert pooled.find(f"::ffff:{ADDRESS}") == pooled.find(ADDRESS)
+
+
+def test_what_happens_to_one_of_a_pool_costs_nothing_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+    judge = identity_map._identity
+
+    def noted(found: WatchedPod, *rest: Any) -> PodIdentity:  # noqa: ANN401 - as it takes them
+        judged.append(found.metadata.name)
+        return judge(found, *rest)
+
+    monkeypatch.setattr(identity_map, "_identity", noted)
+    identities = listed_map()
+    for number in range(20):
+        put(identities, SANDBOXES, sandbox(f"s{number}", 1))
+        put(identities, PODS, pod(f"p{number}", 1, f"10.0.1.{number}", sandbox=f"s{number}"))
+    judged.clear()
+    put(identities, SANDBOXES, sandbox("s3", 2))
+    put(identities, SANDBOXES, sandbox("s3", 3, CLAIM))
+    assert set(judged) == {"p3"}
 
 
 def test_another_profile_cuts_and_an_ending_does_not(claimed: IdentityMap) -> None:

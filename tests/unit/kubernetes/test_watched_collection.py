@@ -68,3 +68,16 @@ def test_more_than_fits_is_not_current_any_more(monkeypatch: pytest.MonkeyPatch)
         collection.bury(meta(version, uid))
         states.append(collection.is_current)
     assert states == [False, True, False]
+
+
+def test_a_list_is_due_before_more_deletions_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched_collection, "MANY_TOMBSTONES", 2)
+    collection = known(5)
+    collection.is_current = True
+    due = []
+    for version, uid in ((6, "a"), (7, "b")):
+        collection.bury(meta(version, uid))
+        due.append(collection.is_list_due)
+    assert due == [False, True]
+    collection.close_list(listed(WatchKind.SANDBOXES, 8))
+    assert not collection.is_list_due

@@ -153,6 +153,7 @@ def test_a_retired_client_of_http2_is_answered_and_asks_nothing_more() -> None:
     late = client.ask()
     lab.opens("http/1.1")
     lab.answers(response())
+    client.take()
     assert client.seen(stream).status == 200
     assert client.seen(late).reset is not None
     assert CLIENT_WIRE in lab.ended

@@ -70,6 +70,15 @@ def test_a_file_that_others_can_read_is_refused_and_so_is_none(tmp_path: Path) -
         CollectorHeaders(tmp_path / "nowhere")
 
 
+def test_a_file_that_a_cluster_mounts_may_be_readable_by_the_group(tmp_path: Path) -> None:
+    path = written(tmp_path / "headers", "a: word\n", 0o440)
+    assert CollectorHeaders(path, is_mounted=True).current() == {"a": "word"}
+    with pytest.raises(UnreadableError, match="open to other users"):
+        CollectorHeaders(path)
+    with pytest.raises(UnreadableError, match="open to other users"):
+        CollectorHeaders(written(tmp_path / "wide", "a: word\n", 0o444), is_mounted=True)
+
+
 @given(st.binary(max_size=200) | st.text(alphabet="ab: \r\n\0\t", max_size=40).map(str.encode))
 def test_no_content_makes_a_header_that_ends_itself(data: bytes) -> None:
     found = parse_headers(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +43,20 @@ def test_sandboxes_that_come_and_go_take_no_memory() -> None:
         rates.take(f"sandbox-{number}")
         clock.now += 0.01
     assert len(rates._left) <= MAX_TRACKED_SANDBOXES
+
+
+def test_a_flood_of_sandboxes_looks_through_all_of_them_once_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each look takes as long as there are sandboxes, and they all wait for it."""
+    looks: list[float] = []
+    monkeypatch.setattr(SandboxRates, "_forget_full", lambda _self, now: looks.append(now))
+    clock = Clock()
+    rates = SandboxRates(1, clock.monotonic)
+    for number in range(MAX_TRACKED_SANDBOXES + 3000):
+        rates.take(f"sandbox-{number}")
+        clock.now += 0.001
+    assert len(looks) == 3
 
 
 def test_more_at_once_than_can_be_tracked_are_let_through_and_take_no_memory_either() -> None:

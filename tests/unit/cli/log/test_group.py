@@ -6,5 +6,8 @@ from egress.cli.log.group import log
 
 
 def test_every_command_is_there_and_says_what_it_is_for() -> None:
-    assert set(log.commands) == {"tail", "query", "stats", "show", "suggest", "verify", "export", "prune"}
+    assert set(log.commands) == {"tail", "query", "stats", "show", "suggest", "verify", "export", "prune"} | {
+        "collect",
+        "archive",
+    }
     assert all(command.short_help for command in log.commands.values())

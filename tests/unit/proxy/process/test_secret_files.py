@@ -46,6 +46,16 @@ def test_a_file_that_others_reach_is_refused(tmp_path: Path, mode: int) -> None:
     assert caught.value.hint.startswith(f"`chmod 600 {path}` if nobody else can have read or changed it")
 
 
+def test_a_token_that_a_cluster_mounts_may_be_readable_by_the_group(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("sixteen-letters-or-more")
+    path.chmod(0o440)
+    option = "--metrics-token-file"
+    assert read_password(path, option, is_mounted=True) == password_digest("sixteen-letters-or-more")
+    with pytest.raises(UnreadableError, match="open to other users"):
+        read_password(path, option)
+
+
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError):
         read_password(tmp_path / "missing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from egress.fleet.marker_splitter import MarkerSplitter
+from egress.runtime.marker_splitter import MarkerSplitter
 
 MARK = b"abcab"
 

@@ -1,0 +1,1 @@
+"""Sandboxes as pods of a cluster, behind a gateway that runs there."""

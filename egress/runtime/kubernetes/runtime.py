@@ -1,0 +1,302 @@
+"""Sandboxes as pods of a cluster, behind the gateway of their namespace.
+
+A sandbox is created in this order, and any failure undoes the steps before it:
+
+    what no pod can have is refused -> the gateway is looked at -> the pod is made -> its gate proves the
+    fence -> its first process waits
+
+The gateway admits a pod by itself: it watches the pods of the namespace. A pod ends with its sandbox, or with
+the next runtime of this folder if this one was killed, and in any case at the deadline of its manifest.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from egress.api.paired_socket import pair_with
+from egress.cluster.api_server import ClusterApi
+from egress.cluster.pod_port import open_port
+from egress.runtime.errors import (
+    EngineError,
+    GatewayError,
+    ImageMissingError,
+    PortClosedError,
+    SandboxDiedError,
+    SandboxError,
+    UnsupportedError,
+)
+from egress.runtime.kubernetes.api_errors import translated_errors
+from egress.runtime.kubernetes.gateway import ClusterGateway
+from egress.runtime.kubernetes.pod_command import PodRun, PodTarget, is_running
+from egress.runtime.kubernetes.pod_manifest import check_spec, pod_manifest, refuse_ports
+from egress.runtime.kubernetes.pod_reaper import reap
+from egress.runtime.kubernetes.pod_status import PodRecord, PodTrouble
+from egress.runtime.kubernetes.pods import Pods
+from egress.runtime.kubernetes.settings import KubernetesSettings
+from egress.runtime.lifecycle import CommandLifecycle, Status, unfit
+from egress.runtime.owner_lock import OwnerLock, own_folder
+from egress.runtime.protocol import Output, provision_minimal
+from egress.runtime.proxy_client import Admission, SandboxListener
+from egress.runtime.spec import Command, Info, Spec, State, check_ports, check_ready_count
+from egress.runtime.supervised_process import SupervisedProcess, drain
+
+READY_SECONDS: Final = 180.0
+"""In which a pod has to be ready: a node may have to pull its image first."""
+_REMOVAL_SECONDS: Final = 60.0
+_RESTART_SECONDS: Final = 60.0
+_SCRIPT_SECONDS: Final = 30.0
+_POLL_INTERVALS: Final = (0.05, 0.5)
+_KILLED_STATUS: Final = 137
+_CLOSED_STATUS: Final = 44
+_SHELL: Final = "/bin/sh"
+_STOP_SCRIPT: Final = Path(__file__).with_name("stop.sh").read_text(encoding="ascii")
+_LISTENING_SCRIPT: Final = Path(__file__).with_name("listening.sh").read_text(encoding="ascii")
+
+
+@dataclass(slots=True)
+class _PodSandbox:
+    """A sandbox."""
+
+    spec: Spec
+    admission: Admission
+    run: PodRun
+    state: State = "created"
+
+
+class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
+    """A `Runtime` of one namespace of a cluster."""
+
+    def __init__(self, api: ClusterApi, home: Path, settings: KubernetesSettings) -> None:
+        """Look at the gateway, and remove what dead runtimes left in `home`.
+
+        `home` is a folder for this user alone. Raises `GatewayError` for a namespace without a gateway, and
+        `EngineUnavailableError` where no API server answers.
+        """
+        self._gateway = ClusterGateway(api)
+        super().__init__(self._gateway, provision_minimal)
+        self._pods = Pods(api)
+        self._settings = settings
+        self._lock = threading.Lock()
+        with ExitStack() as parts:
+            self._gateway.facts()
+            self._home = own_folder(home)
+            # Leftovers go before our own lease exists: every other lease belongs to another process.
+            reap(self._pods, self._home)
+            self._lease = parts.enter_context(OwnerLock(self._home))
+            self._parts = parts.pop_all()
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What this kind of sandbox does not promise, for the operator."""
+        return ("the number of processes is limited by the node, and not by `pids`",)
+
+    # Lifecycle
+
+    def _maker(self, spec: Spec) -> Callable[[], _PodSandbox]:
+        check_spec(spec)
+        return lambda: self._make(spec)
+
+    def _make(self, spec: Spec) -> _PodSandbox:
+        facts = self._gateway.facts()
+        manifest = pod_manifest(spec, facts, self._settings, self._lease.path.stem)
+        made = self._pods.create(manifest, spec.name)
+        try:
+            ready = self._await_container(spec, made.metadata.uid, READY_SECONDS)
+        except BaseException:
+            # Also for a caller who gives up: nobody would know the pod.
+            self._pods.delete(spec.name, made.metadata.uid)
+            raise
+        run = PodRun(made.metadata.uid, ready.container)
+        return _PodSandbox(spec, Admission(spec.name, facts.authority), run)
+
+    def start(self, name: str) -> Info:
+        box = self._register.get(name)
+        found = self._pods.find(name)
+        if box.state == "running" and is_running(found, box.run):
+            return self.info(name)
+        if found is None or found.is_gone or found.metadata.uid != box.run.uid:
+            raise _gone(name)
+        was_created, before = box.state == "created", box.run
+        found = self._await_container(box.spec, before.uid, _RESTART_SECONDS)
+        with self._lock:
+            before.is_over = True
+            box.run, box.state = PodRun(before.uid, found.container), "running"
+        if not was_created and box.spec.limits.disk_mib is not None:
+            # A limited disk is in memory, and empty at every start.
+            self._end_processes(box, box.spec.workdir)
+        self._tell("started", name)
+        return self.info(name)
+
+    def stop(self, name: str) -> None:
+        box = self._register.get(name)
+        state = self._status(box).state
+        if state == "created":
+            return
+        if state == "stopped":
+            self._settle(box)
+            return
+        run = box.run
+        # Before the processes end: a command under way must not take their end for its own.
+        self._settle(box)
+        self._end_processes(box, "", PodRun(run.uid, run.container))
+
+    def _settle(self, box: _PodSandbox) -> None:
+        with self._lock:
+            was_alive = box.state != "stopped"
+            box.run.is_over, box.state = True, "stopped"
+        if was_alive:
+            self._tell("died", box.spec.name)
+
+    def _end_processes(self, box: _PodSandbox, folder: str, run: PodRun | None = None) -> None:
+        target = self._target(box, run or box.run)
+        words = (_SHELL, "-c", _STOP_SCRIPT, "sh", folder)
+        if not drain(target.begin(words, {}, has_input=False, terminal=None), _SCRIPT_SECONDS):
+            raise EngineError(
+                f"the processes of the sandbox {box.spec.name} did not end in time", "remove the sandbox"
+            )
+
+    def _end(self, sandbox: _PodSandbox) -> None:
+        sandbox.run.is_over = True
+        name, uid = sandbox.spec.name, sandbox.run.uid
+        self._pods.delete(name, uid)
+        for _ in _turns(_REMOVAL_SECONDS):
+            found = self._pods.find(name)
+            if found is None or found.metadata.uid != uid:
+                return
+        raise EngineError(
+            f"the node did not end the pod of the sandbox {name} in time", "see `kubectl describe pod`"
+        )
+
+    def pause(self, name: str) -> None:
+        self._running(name)
+        raise UnsupportedError("a pod cannot be paused", "stop the sandbox: its files stay")
+
+    def resume(self, name: str) -> None:
+        """Do nothing for a sandbox that runs: none is ever paused."""
+        self._running(name)
+
+    def prepare(self, spec: Spec, count: int) -> None:
+        """Only check the arguments: pods that wait for a sandbox are for a warm pool of the cluster."""
+        check_ready_count(count)
+        if count:
+            check_spec(spec)
+
+    # Ports
+
+    def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
+        check_ports(ports)
+        self._register.get(name)
+        refuse_ports(ports)
+
+    def dial(self, name: str, port: int) -> socket.socket:
+        check_ports((port,))
+        words = (_SHELL, "-c", _LISTENING_SCRIPT, "sh", f"{port:04X}")
+        # Asked first: a stream to a port that is closed opens, and ends without a word.
+        if self.exec(name, Command(argv=words, cwd="/", timeout=_SCRIPT_SECONDS)).exit_code:
+            raise PortClosedError(
+                f"nothing listens on port {port} of the sandbox {name}", "start what is to listen first"
+            )
+        with translated_errors():
+            stream = open_port(self._pods.api, name, port)
+        return pair_with(stream, stream.close)
+
+    # Commands
+
+    def _running(self, name: str) -> _PodSandbox:
+        box = self._register.get(name)
+        state = self._status(box).state
+        if state != "running":
+            raise unfit(name, state)
+        return box
+
+    def _begin(
+        self, sandbox: _PodSandbox, command: Command, output: Output, *, is_open: bool
+    ) -> SupervisedProcess:
+        return SupervisedProcess(self._target(sandbox, sandbox.run), command, output, is_open=is_open)
+
+    def _target(self, sandbox: _PodSandbox, run: PodRun) -> PodTarget:
+        return PodTarget(self._pods, sandbox.spec.name, sandbox.spec.workdir, run)
+
+    # State
+
+    def _status(self, sandbox: _PodSandbox) -> Status:
+        found = self._pods.find(sandbox.spec.name)
+        if found is None or found.metadata.uid != sandbox.run.uid:
+            return Status("stopped")
+        created = found.metadata.creation_timestamp
+        if sandbox.state == "stopped" or not is_running(found, sandbox.run):
+            return Status(
+                "stopped", created, found.exit_code if found.exit_code is not None else _KILLED_STATUS
+            )
+        return Status(sandbox.state, created)
+
+    def _renewed(self, sandbox: _PodSandbox, admission: Admission) -> Iterable[SandboxListener]:  # noqa: ARG002 - its files are those of the gateway
+        return ()
+
+    def _await_container(self, spec: Spec, uid: str, seconds: float) -> PodRecord:
+        """Wait until the first process of a pod runs. Raises the reason why it will not."""
+        found = None
+        for _ in _turns(seconds):
+            found = self._pods.find(spec.name)
+            if found is None or found.metadata.uid != uid:
+                raise _gone(spec.name)
+            if found.container:
+                return found
+            if (trouble := found.trouble()) is not None:
+                raise _trouble_error(spec, trouble)
+        why = f": {found.delay}" if found is not None and found.delay else ""
+        raise EngineError(
+            f"the pod of the sandbox {spec.name} was not ready within {seconds:g}s{why}",
+            "see `kubectl describe pod`; a node may lack processors or memory",
+        )
+
+
+def _turns(seconds: float) -> Iterable[None]:
+    """Yield at growing intervals, until the time is over."""
+    end = time.monotonic() + seconds
+    interval, max_interval = _POLL_INTERVALS
+    while True:
+        yield
+        if time.monotonic() > end:
+            return
+        time.sleep(interval)
+        interval = min(interval * 1.5, max_interval)
+
+
+def _gone(name: str) -> SandboxError:
+    return SandboxDiedError(
+        f"the pod of the sandbox {name} was removed", "remove the sandbox, and create it again"
+    )
+
+
+def _trouble_error(spec: Spec, trouble: PodTrouble) -> SandboxError:
+    name, text = spec.name, trouble.text
+    match trouble.kind:
+        case "gate":
+            return GatewayError(
+                f"the gate of the sandbox {name} lets nothing start: {text}",
+                "check the policies of the namespace, and whether its network enforces them",
+            )
+        case "gate-image":
+            return GatewayError(
+                f"the node has no image of the gate of the sandbox {name}: {text}",
+                "give the node the image that the gateway runs from",
+            )
+        case "image":
+            return ImageMissingError(
+                f"the node has no image {spec.image}: {text}",
+                "push it to a registry that the node can reach; name the Secret for it in "
+                "EGRESS_KUBERNETES_PULL_SECRET",
+            )
+        case "shell":
+            return UnsupportedError(
+                f"the image of the sandbox {name} has no /bin/sh", "use an image with a POSIX shell"
+            )
+    return EngineError(f"the pod of the sandbox {name} does not start: {text}", "see `kubectl describe pod`")
