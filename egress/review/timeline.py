@@ -91,12 +91,15 @@ _TELLERS: dict[str, Callable[[LogEntry], Iterator[TimelineStage]]] = {
 
 
 def _entered(entry: LogEntry) -> Iterator[TimelineStage]:
-    profile = entry.text("profile")
-    run = entry.text("run")
-    parts = (f"sandbox {entry.text('sandbox')}", profile and f"profile {profile}", run and f"run {run}")
-    yield TimelineStage("from", ", ".join(part for part in parts if part))
+    named = ("sandbox", "claim", "profile", "run")
+    yield TimelineStage("from", ", ".join(f"{name} {entry.text(name)}" for name in named if entry.text(name)))
+    pod, peer, replica = entry.text("pod"), entry.text("peer"), entry.text("replica")
+    # The address alone says nothing once another pod has it.
+    place = f"{entry.text('namespace')}/{pod}" if pod else ""
+    yield TimelineStage("pod", f"{place}, at {peer}" if pod and peer else place)
     listener, way = entry.text("listener"), entry.text("entry")
-    yield TimelineStage("came in", f"by {way} at listener {listener}" if way else "")
+    where = f" of {replica}" if replica else ""
+    yield TimelineStage("came in", f"by {way} at listener {listener}{where}" if way else "")
 
 
 def _url(entry: LogEntry) -> str:

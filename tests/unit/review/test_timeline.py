@@ -33,6 +33,24 @@ def test_an_exchange_is_told_stage_by_stage(tmp_path: Path) -> None:
     assert told[0]["files"] == "hosts.yaml"
 
 
+def test_a_request_of_a_pod_says_which_claim_pod_and_replica() -> None:
+    fields = {
+        "event": "exchange",
+        "sandbox": "python-x4k2p",
+        "claim": "agent-7",
+        "namespace": "agents",
+        "pod": "python-x4k2p-0",
+        "peer": "10.244.0.17",
+        "replica": "egress-proxy-1",
+        "entry": "sni",
+        "listener": "default",
+    }
+    told = {stage.name: stage.text for stage in build_timeline(LogEntry(1, "", 0, "exchange", fields, b""))}
+    assert told["from"] == "sandbox python-x4k2p, claim agent-7"
+    assert told["pod"] == "agents/python-x4k2p-0, at 10.244.0.17"
+    assert told["came in"] == "by sni at listener default of egress-proxy-1"
+
+
 def test_what_a_kill_interrupted_says_whether_it_was_sent(tmp_path: Path) -> None:
     sink = opened(tmp_path)
     sink.sent(sink.begin(OPENING))
