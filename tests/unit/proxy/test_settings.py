@@ -183,6 +183,14 @@ WRONG = {
     "dns": ["localhost:53", "10.0.0.1", "10.0.0.1:dns"],
     "metrics": ["localhost:9464", "127.0.0.1", ":9464", "99999", "x", "127.0.0.1:1,127.0.0.1:2"],
     "metrics_allow": ["10.0.0.1/8", "prometheus.example.com"],
+    "otlp": [
+        "collector:4318",
+        "grpc://collector:4317",
+        "http://user:sesame@collector",
+        "http://c?token=sesame",
+    ],
+    "otlp_signals": [",", "spans", "traces,events"],
+    "otlp_rate": ["0", "100001", "x"],
     "dns_answer": ["::1", "example.com", "10.0.0.1,10.0.0.2"],
     "pin": [
         "api.example.com",
@@ -286,3 +294,19 @@ def test_every_setting_says_what_it_is_in_one_line() -> None:
         assert field.description, name
         assert field.description.endswith("."), name
         assert len(field.description) <= 85, name
+
+
+@pytest.mark.parametrize("name", ["otlp_headers_file", "otlp_ca"])
+def test_files_for_a_collector_name_one(name: str) -> None:
+    with pytest.raises(UsageError, match="has no effect without --otlp"):
+        read({name: "file"})
+    read({name: "file", "otlp": "https://collector.example.com"})
+
+
+def test_a_collector_is_a_url_or_that_of_the_environment() -> None:
+    assert str(read({"otlp": "https://collector.example.com/otlp/"}).values.otlp) == (
+        "https://collector.example.com:443/otlp"
+    )
+    assert read({"otlp": "environment"}).values.otlp == "environment"
+    assert read({"otlp": "http://127.0.0.1:4318", "otlp_signals": "logs"}).values.otlp_signals == ("logs",)
+    assert read({}).values.otlp is None
