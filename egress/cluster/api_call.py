@@ -1,4 +1,4 @@
-"""One call to the API server, from its request to the whole answer: reads, creates, changes and deletes.
+"""Call the API server, from the request to the whole answer: reads, creates, changes and deletes.
 
 The call blocks; a program of asyncio gives it to a thread. Nothing is sent twice: whether a request that got
 no answer was carried out is for the caller to find out.
@@ -107,7 +107,7 @@ def refusal(status: int, answer: Mapping[str, object], method: str, path: str) -
 
 def _said(status: int, answer: Mapping[str, object]) -> str:
     if status == _INVALID:
-        # Its message quotes the values that it refuses, and an object may hold a secret.
+        # The message quotes the values that were refused, and an object may hold a secret.
         return _one_line(", ".join(_fields(answer)))
     message = answer.get("message")
     return _one_line(message) if isinstance(message, str) else ""
@@ -144,7 +144,7 @@ def _exchange(api: ClusterApi, method: str, request: bytes, timeouts: CallTimeou
         reader.expect(method)
         status, body = 0, bytearray()
         while True:
-            # One deadline for the whole answer: a byte now and then does not prolong it.
+            # The deadline is that of the whole answer: a byte now and then does not prolong it.
             sock.settimeout(max(0.001, end - time.monotonic()))
             data = sock.recv(_READ_BYTES)
             for event in reader.feed(data) if data else reader.eof():

@@ -22,7 +22,7 @@ _KEEPALIVE_SECONDS: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class _StreamEndpoint:
-    """What a WebSocket says in its request."""
+    """The fields of a WebSocket's request."""
 
     api: ClusterApi
 

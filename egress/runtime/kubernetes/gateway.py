@@ -30,7 +30,7 @@ _HINT: Final = "install the chart in this namespace, or name another one in EGRE
 
 @dataclass(frozen=True, slots=True)
 class GatewayFacts:
-    """What the pod of a sandbox needs of its gateway."""
+    """The facts about a gateway that the pod of a sandbox needs."""
 
     address: str
     """The address of its Service."""

@@ -71,7 +71,7 @@ class PodTarget:
         if self.run.is_over:
             raise EngineError(f"the sandbox {self.name} is being ended", "start it again")
         if terminal is not None:
-            # Its input belongs to the terminal from the first byte, so the words are in the request.
+            # Input belongs to the terminal from the first byte, so the words are in the request.
             assigned = [f"{name}={value}" for name, value in env.items()]
             with translated_errors():
                 begun = [_SHELL, BEGIN_PATH, "words", *assigned, "--", *words]
@@ -170,7 +170,7 @@ class PodCommand:
 
     def status(self) -> int | None:
         if self._run.is_over:
-            # Its own end and that of the sandbox cannot be told apart.
+            # The end of the command and that of the sandbox cannot be told apart.
             raise EngineError("the sandbox of the command has ended", "start it again")
         reported = next(iter(self._reported.values()), b"")
         # The token is in the arguments of a process, so the sandbox may have written the report.

@@ -1,4 +1,4 @@
-"""What the API server says of a pod: whether its sandbox lives, and why it does not become ready. Pure.
+"""The status of a pod: whether its sandbox lives, and why it does not become ready. Pure.
 
 The kubelet writes the texts; of the gate's own message it copies the end. They go into errors as one line.
 """

@@ -94,7 +94,7 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What this kind of sandbox does not promise, for the operator."""
+        """The promises that this kind of sandbox does not make, for the operator."""
         return ("the number of processes is limited by the node, and not by `pids`",)
 
     # Lifecycle

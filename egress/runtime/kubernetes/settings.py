@@ -1,4 +1,4 @@
-"""Where sandboxes are made: the cluster, the namespace, and the gateway that runs in it."""
+"""The settings of sandboxes that are pods: their cluster, their namespace, and what their gate dials."""
 
 from __future__ import annotations
 
