@@ -113,6 +113,9 @@ CODES: dict[str, RefusalCode] = {
     ),
     "profile.unknown": RefusalCode(403, "The profile of this sandbox does not exist.", ASK_OPERATOR_HINT),
     # The request
+    "profile.ceiling": RefusalCode(
+        403, "The template of this sandbox does not allow its profile.", ASK_OPERATOR_HINT
+    ),
     "parameter.refused": RefusalCode(
         403, "A parameter of this sandbox has a value that the rules refuse.", ASK_OPERATOR_HINT
     ),

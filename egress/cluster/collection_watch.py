@@ -44,6 +44,7 @@ API_PATHS: Final[dict[WatchKind, str]] = {
     WatchKind.PODS: "/api/v1",
     WatchKind.SANDBOXES: "/apis/agents.x-k8s.io/v1beta1",
     WatchKind.CLAIMS: "/apis/extensions.agents.x-k8s.io/v1beta1",
+    WatchKind.TEMPLATES: "/apis/extensions.agents.x-k8s.io/v1beta1",
 }
 
 

@@ -15,6 +15,9 @@ from typing import Final, Literal
 from egress.cluster.api_call import CallTimeouts, call
 from egress.cluster.api_server import ClusterApi
 from egress.errors import EgressError
+from egress.logger import EventLogger
+
+_log = EventLogger(__name__)
 
 MAX_WAITING_EVENTS: Final = 32
 MAX_MESSAGE_CHARS: Final = 1000
@@ -95,6 +98,15 @@ class EventWriter:
             "lastTimestamp": moment,
             "count": 1,
         }
+
+
+def open_event_writer(api: ClusterApi, replica: str, now: Callable[[], int]) -> EventWriter:
+    """Return a writer that logs what it cannot write."""
+
+    def note(cause: str) -> None:
+        _log.warning("event.unwritten", cause=cause, hint="the service account may need create on events")
+
+    return EventWriter(api, replica, note, now)
 
 
 def _cut(message: str) -> str:

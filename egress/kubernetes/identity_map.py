@@ -1,4 +1,4 @@
-"""The map from the address of a peer to the sandbox behind it, kept by the events of three watches.
+"""The map from the address of a peer to the sandbox behind it, kept by the events of four watches.
 
 Theory of operation. Pods, sandboxes and claims are kept by UID, each at its newest version. Nothing derived
 from them is stored but indexes: an identity is worked out when it is asked for, from the newest objects
@@ -8,6 +8,9 @@ The chain of controller references is followed and labels are not: pod, sandbox 
 and claim have to name each other, because the reference is what the controller did and the claim is what a
 person wrote. Whatever does not fit together is a fault, and a fault denies.
 
+The template of a claimed sandbox is the one that its controller has recorded. What it says about its pods is
+a part of the identity, since it bounds what the claim may ask for.
+
 A pod with the label of a sandbox that belongs to no sandbox of agent-sandbox is a sandbox of its own.
 
 Feed it all pods of a namespace, not only those of sandboxes: any pod may have got the address of another.
@@ -16,9 +19,16 @@ Feed it all pods of a namespace, not only those of sandboxes: any pod may have g
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Network
 
-from egress.kubernetes.pod_identity import IdentityFault, IdentityState, PodIdentity, annotations_for_egress
+from egress.kubernetes.pod_identity import (
+    Annotations,
+    IdentityFault,
+    IdentityState,
+    PodIdentity,
+    annotations_for_egress,
+)
 from egress.kubernetes.pod_shapes import EXTENSIONS_GROUP
 from egress.kubernetes.watch_events import (
     Address,
@@ -28,6 +38,7 @@ from egress.kubernetes.watch_events import (
     WatchedObject,
     WatchedPod,
     WatchedSandbox,
+    WatchedTemplate,
     WatchEvent,
     WatchKind,
     read_address,
@@ -53,6 +64,8 @@ class IdentityMap:
         self._sandboxes_of_claim: dict[str, set[str]] = {}
         self._sandboxes_named: dict[str, set[str]] = {}
         self._pods_named: dict[str, set[str]] = {}
+        self._sandboxes_of_template: dict[str, set[str]] = {}
+        self._templates_named: dict[str, set[str]] = {}
 
     # Questions --------------------------------------------------------------------------------
 
@@ -206,7 +219,19 @@ class IdentityMap:
         if self._namesakes(claim) != 1:
             return IdentityFault.AMBIGUOUS
         ends = any(each.metadata.deletion_timestamp is not None for each in (pod, sandbox, claim))
-        return _identity(pod, sandbox, IdentityState.ENDING if ends else IdentityState.CLAIMED, claim)
+        state = IdentityState.ENDING if ends else IdentityState.CLAIMED
+        return replace(_identity(pod, sandbox, state, claim), template=self._template(sandbox))
+
+    def _template(self, sandbox: WatchedSandbox) -> Annotations | None:
+        """Return what the template of a sandbox says about its pods; None if it is not there."""
+        name = sandbox.metadata.template
+        if not name:
+            return ()
+        objects = self._collections[WatchKind.TEMPLATES].objects
+        found = [objects[uid] for uid in self._templates_named.get(name, ())]
+        # Two of one name are one that was made anew; which of them holds is known once the other is gone.
+        [template] = found if len(found) == 1 else [None]
+        return template.annotations if isinstance(template, WatchedTemplate) else None
 
     def _namesakes(self, claim: WatchedClaim) -> int:
         """Count the sandboxes of a claim that have the name it says: an old one may not be gone yet."""
@@ -247,6 +272,9 @@ class IdentityMap:
         if isinstance(found, WatchedPod):
             near = found.addresses | found.node_addresses
             return {uid}.union(*(self._at_address.get(address, ()) for address in near))
+        if isinstance(found, WatchedTemplate):
+            made = self._sandboxes_of_template.get(found.metadata.name, ())
+            return set().union(*(self._pods_of_sandbox.get(each, ()) for each in made))
         sandboxes = self._sandboxes_of_claim.get(uid, set())
         if isinstance(found, WatchedSandbox):
             # A sandbox also counts for its namesakes at the same claim.
@@ -264,6 +292,8 @@ class IdentityMap:
             index.setdefault(key, set()).add(uid)
         if (names := self._names_of(found)) is not None:
             names.setdefault(found.metadata.name, set()).add(uid)
+        if template := _template_name(found):
+            self._sandboxes_of_template.setdefault(template, set()).add(uid)
         if (owned := self._owned_of(found)) is not None and owner:
             owned.setdefault(owner.uid, set()).add(uid)
 
@@ -274,6 +304,8 @@ class IdentityMap:
             _discard(index, key, uid)
         if (names := self._names_of(found)) is not None:
             _discard(names, found.metadata.name, uid)
+        if template := _template_name(found):
+            _discard(self._sandboxes_of_template, template, uid)
         if (owned := self._owned_of(found)) is not None and owner:
             _discard(owned, owner.uid, uid)
 
@@ -289,6 +321,8 @@ class IdentityMap:
     def _names_of(self, found: WatchedObject) -> dict[str, set[str]] | None:
         if isinstance(found, WatchedPod):
             return self._pods_named
+        if isinstance(found, WatchedTemplate):
+            return self._templates_named
         return self._sandboxes_named if isinstance(found, WatchedSandbox) else None
 
     def _keys(self, found: WatchedObject) -> list[tuple[dict[Address, set[str]], Address]]:
@@ -306,6 +340,8 @@ class IdentityMap:
 def _kind_of(found: WatchedObject) -> WatchKind:
     if isinstance(found, WatchedPod):
         return WatchKind.PODS
+    if isinstance(found, WatchedTemplate):
+        return WatchKind.TEMPLATES
     return WatchKind.SANDBOXES if isinstance(found, WatchedSandbox) else WatchKind.CLAIMS
 
 
@@ -313,6 +349,11 @@ def _is_pooled(found: WatchedSandbox) -> bool:
     """Report whether a sandbox belongs to a pool, and to nobody yet."""
     holder = found.metadata.controller
     return holder is not None and (holder.group, holder.kind) == (EXTENSIONS_GROUP, "SandboxWarmPool")
+
+
+def _template_name(found: WatchedObject) -> str:
+    """Return the template on which the rights of a sandbox depend; empty for other objects, and in a pool."""
+    return found.metadata.template if isinstance(found, WatchedSandbox) and not _is_pooled(found) else ""
 
 
 def _discard[K](index: dict[K, set[str]], key: K, uid: str) -> None:

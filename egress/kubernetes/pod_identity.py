@@ -74,6 +74,8 @@ class PodIdentity:
     claim_uid: str = ""
     annotations: Annotations = ()
     """The wishes for this sandbox: those of the claim, or of a plain pod."""
+    template: Annotations | None = ()
+    """What the template says about its pods; None if the template of the sandbox is not there."""
 
     @property
     def profile(self) -> str:
@@ -81,6 +83,6 @@ class PodIdentity:
         return dict(self.annotations).get(PROFILE_ANNOTATION, "")
 
     @property
-    def rights(self) -> tuple[str, str, str, Annotations]:
+    def rights(self) -> tuple[str, str, str, Annotations, Annotations | None]:
         """The facts on which rights depend: a sandbox that is ending keeps those it had."""
-        return self.pod_uid, self.sandbox_uid, self.claim_uid, self.annotations
+        return self.pod_uid, self.sandbox_uid, self.claim_uid, self.annotations, self.template

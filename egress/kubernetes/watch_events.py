@@ -1,4 +1,4 @@
-"""Read what the API server sends of pods, sandboxes and claims: lists, and the events of a watch.
+"""Read what the API server sends of pods, sandboxes, claims and templates: lists, and the events of a watch.
 
 Only the fields are read that say whose an address is. An object that cannot be read is an error of its whole
 list or watch, because a pod that is left out could be the second one at an address.
@@ -23,6 +23,8 @@ MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
 """An object in etcd has at most 1.5 MiB; its JSON is somewhat longer."""
 MAX_LISTED_OBJECTS: Final = 100_000
 
+TEMPLATE_ANNOTATION: Final = "agents.x-k8s.io/sandbox-template-ref"
+
 type Address = IPv4Address | IPv6Address
 
 _VERSION = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -34,6 +36,7 @@ class WatchKind(StrEnum):
     PODS = "pods"
     SANDBOXES = "sandboxes"
     CLAIMS = "sandboxclaims"
+    TEMPLATES = "sandboxtemplates"
 
 
 class EventType(StrEnum):
@@ -72,7 +75,14 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
         # Others are often many kilobytes, and thousands of pods are kept.
         key = SANDBOX_LABEL[0]
         force_setattr(self, "labels", {key: self.labels[key]} if key in self.labels else {})
-        force_setattr(self, "annotations", dict(annotations_for_egress(self.annotations)))
+        template = self.annotations.get(TEMPLATE_ANNOTATION)
+        named = {} if template is None else {TEMPLATE_ANNOTATION: template}
+        force_setattr(self, "annotations", dict(annotations_for_egress(self.annotations)) | named)
+
+    @property
+    def template(self) -> str:
+        """The template that a sandbox was made from, as its controller has recorded it."""
+        return self.annotations.get(TEMPLATE_ANNOTATION, "")
 
     @property
     def is_workload(self) -> bool:
@@ -173,7 +183,25 @@ class WatchedClaim(msgspec.Struct, frozen=True):
         return self.status.sandbox.name
 
 
-type WatchedObject = WatchedPod | WatchedSandbox | WatchedClaim
+class _PodTemplate(msgspec.Struct, frozen=True):
+    metadata: _PodMetadata = _PodMetadata()
+
+
+class _TemplateSpec(msgspec.Struct, frozen=True, rename="camel"):
+    pod_template: _PodTemplate = _PodTemplate()
+
+
+class WatchedTemplate(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+    spec: _TemplateSpec = _TemplateSpec()
+
+    @property
+    def annotations(self) -> Annotations:
+        """What the owner of the template says about its pods."""
+        return annotations_for_egress(self.spec.pod_template.metadata.annotations)
+
+
+type WatchedObject = WatchedPod | WatchedSandbox | WatchedClaim | WatchedTemplate
 
 
 class WatchEvent(msgspec.Struct, frozen=True):
@@ -221,10 +249,11 @@ class _ErrorObject(msgspec.Struct, frozen=True):
     code: int = 0
 
 
-_TYPES: Final[dict[WatchKind, type[WatchedPod | WatchedSandbox | WatchedClaim]]] = {
+_TYPES: Final[dict[WatchKind, type[WatchedPod | WatchedSandbox | WatchedClaim | WatchedTemplate]]] = {
     WatchKind.PODS: WatchedPod,
     WatchKind.SANDBOXES: WatchedSandbox,
     WatchKind.CLAIMS: WatchedClaim,
+    WatchKind.TEMPLATES: WatchedTemplate,
 }
 
 

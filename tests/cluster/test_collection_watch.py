@@ -100,11 +100,11 @@ async def test_a_watch_that_ends_in_order_goes_on_without_a_list(tmp_path: Path)
     server = claimed_cluster()
     async with watching(tmp_path, server) as found:
         await found.becomes(IdentityState.CLAIMED)
-        await found.until(lambda: len(server.watchers) == 3)
+        await found.until(lambda: len(server.watchers) == len(WatchKind))
         lists = _lists(server)
         server.raw = END_OF_WATCH
         server.put(CLAIMS, claim("c", 0, "s", "admin"))
-        await found.until(lambda: sum("watch=1" in each for each in server.requests) == 4)
+        await found.until(lambda: sum("watch=1" in each for each in server.requests) == len(WatchKind) + 1)
         assert found.cut == {"p-uid"}
         assert _lists(server) == lists
         assert found.state == IdentityState.CLAIMED
@@ -121,7 +121,7 @@ async def test_a_watch_goes_on_from_a_list_where_many_deletions_are_remembered(
     server.put(PODS, pod("q", 0, "10.0.0.2"))
     async with watching(tmp_path, server) as found:
         await found.becomes(IdentityState.CLAIMED)
-        await found.until(lambda: len(server.watchers) == 3)
+        await found.until(lambda: len(server.watchers) == len(WatchKind))
         server.put(PODS, pod("q", 0, "10.0.0.2"), EventType.DELETED)
         await found.until(lambda: found.identities.is_list_due(PODS))
         lists = _lists(server)
@@ -147,7 +147,7 @@ async def test_a_watch_that_ends_otherwise_denies_until_the_next_list(tmp_path: 
     server = claimed_cluster()
     async with watching(tmp_path, server) as found:
         await found.becomes(IdentityState.CLAIMED)
-        await found.until(lambda: len(server.watchers) == 3)
+        await found.until(lambda: len(server.watchers) == len(WatchKind))
         server.status = 500
         server.raw = raw
         server.put(CLAIMS, claim("c", 0, "s", "reviewer"))
@@ -164,7 +164,7 @@ async def test_a_version_that_is_too_old_is_listed_anew(tmp_path: Path) -> None:
     server = claimed_cluster()
     async with watching(tmp_path, server) as found:
         await found.becomes(IdentityState.CLAIMED)
-        await found.until(lambda: len(server.watchers) == 3)
+        await found.until(lambda: len(server.watchers) == len(WatchKind))
         server.oldest = 10_000
         server.cut()
         await found.until(lambda: any("with 410" in each for each in found.notes))
@@ -176,7 +176,7 @@ async def test_no_right_to_list_denies_and_is_told(tmp_path: Path) -> None:
     server = claimed_cluster()
     server.status = 403
     async with watching(tmp_path, server) as found:
-        await found.until(lambda: len(found.notes) >= 3)
+        await found.until(lambda: len(found.notes) >= len(WatchKind))
         assert found.state == IdentityFault.STALE
     assert any("403 to /apis/extensions.agents.x-k8s.io/v1beta1" in each for each in found.notes)
 
@@ -198,7 +198,7 @@ async def test_pages_and_events_that_are_too_long_are_refused(
     monkeypatch.setattr(collection_watch, "MAX_EVENT_BYTES", 10)
     server = claimed_cluster()
     async with watching(tmp_path, server) as found:
-        await found.until(lambda: len(server.watchers) == 3)
+        await found.until(lambda: len(server.watchers) == len(WatchKind))
         server.raw = b"b\r\nnot yet end\r\n"
         server.put(PODS, pod("q", 0))
         await found.until(lambda: any("an event of" in each for each in found.notes))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from egress.cluster.api_server import ClusterApi, cluster_of_pod
 from egress.cluster.collection_watch import CollectionWatch
+from egress.cluster.event_writer import EventWriter, open_event_writer
 from egress.cluster.pod_lookup import PodLookup
 from egress.kubernetes.identity_map import IdentityMap
 from egress.kubernetes.pod_identity import REPLICA_VARIABLE
@@ -15,6 +16,7 @@ from egress.kubernetes.watch_events import EventType, WatchedObject, WatchEvent,
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.proxy.pods.node_gateway import read_gateways
 from egress.proxy.pods.pod_sandboxes import PodSandboxes
+from egress.proxy.pods.refusal_events import RefusalEvents
 from egress.telemetry.metric_families import MetricFamily, by_label
 from egress.types import Workload
 
@@ -26,6 +28,7 @@ class ClusterPods:
     api: ClusterApi
     identities: IdentityMap
     sandboxes: PodSandboxes
+    events: EventWriter
     _running: list[CollectionWatch] = field(default_factory=list)
 
     def watches(self, note: Callable[[str], None]) -> tuple[CollectionWatch, ...]:
@@ -66,4 +69,6 @@ def open_pods(
             sandboxes.cut(identities.apply(WatchEvent(EventType.MODIFIED, WatchKind.PODS, pod)))
 
     sandboxes.asker = PodLookup(api, take, engine.clock.monotonic)
-    return ClusterPods(api, identities, sandboxes)
+    events = open_event_writer(api, gateway.replica, engine.clock.now)
+    sandboxes.on_refused = RefusalEvents(events).tell
+    return ClusterPods(api, identities, sandboxes, events)

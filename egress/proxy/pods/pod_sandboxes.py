@@ -19,9 +19,9 @@ from egress.kubernetes.pod_identity import Annotations, IdentityFault, IdentityS
 from egress.kubernetes.watch_events import WatchedPod
 from egress.proxy.ingress.peer_identity import PeerIdentity
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
-from egress.proxy.pods.pod_profile import choose_profile
+from egress.proxy.pods.pod_profile import ProfileChoice, choose_profile
 from egress.shares.pool import Resource
-from egress.types import Identity, Workload
+from egress.types import Identity, Parameters, Workload
 
 POOLED_CODE: Final = "identity.pooled"
 GONE_CODE: Final = "identity.gone"
@@ -49,8 +49,8 @@ class _PodSandbox:
     """A sandbox that has connected."""
 
     served: ServedSandbox
-    holder: tuple[str, str, Annotations, str | None]
-    """Sandbox, or plain pod, and claim by UID, wishes and profile: whoever has others is another sandbox."""
+    holder: tuple[str, str, Annotations, str | None, Parameters]
+    """Sandbox, or plain pod, and claim by UID, wishes and rights: whoever has others is another sandbox."""
     pods: set[str] = field(default_factory=set)
     """The UIDs of its pods that have connected."""
 
@@ -79,6 +79,8 @@ class PodSandboxes:
         """Asked about peers that are not known; set once the API server is."""
         self.on_ended: Callable[[str], None] = lambda _name: None
         """Told the name of a sandbox that has ended."""
+        self.on_refused: Callable[[PodIdentity, ProfileChoice], None] = lambda _found, _choice: None
+        """Told of wishes that are refused, at each connection."""
 
     def attach(self, *doors: CuttableConnections) -> None:
         """Cut connections here, too, that are not inside a lane."""
@@ -102,8 +104,9 @@ class PodSandboxes:
             return self._without_rights(IdentityFault.AMBIGUOUS, workload)
         choice = choose_profile(found, self._engine.policy)
         if choice.code:
+            self.on_refused(found, choice)
             return self._without_rights(choice.code, workload)
-        served = self._serve(found, choice.profile)
+        served = self._serve(found, choice)
         code = REVOKED_CODE if found.sandbox in self._revoked else ""
         return PeerIdentity(replace(served.identity, workload=workload), code)
 
@@ -173,15 +176,18 @@ class PodSandboxes:
 
     # Inside
 
-    def _serve(self, found: PodIdentity, profile: str | None) -> ServedSandbox:
+    def _serve(self, found: PodIdentity, choice: ProfileChoice) -> ServedSandbox:
         """Return the sandbox of an identity; it is made with its first connection."""
-        holder = (found.sandbox_uid or found.pod_uid, found.claim_uid, found.annotations, profile)
+        rights = (found.annotations, choice.profile, choice.parameters)
+        holder = (found.sandbox_uid or found.pod_uid, found.claim_uid, *rights)
         known = self._sandboxes.get(found.sandbox)
         if known is not None and known.holder != holder:
             self._cut_all(known)
             known = None
         if known is None:
-            identity = Identity(found.sandbox, profile, workload=self._workload(found))
+            identity = Identity(
+                found.sandbox, choice.profile, choice.parameters, workload=self._workload(found)
+            )
             served = ServedSandbox(identity, self._own.authority, self._own.placeholder_key)
             known = self._sandboxes[found.sandbox] = _PodSandbox(served, holder)
             self._engine.sandboxes[found.sandbox] = served

@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 
 from egress.cluster.api_server import ClusterApi
-from egress.cluster.event_writer import ClusterEvent, EventWriter, ObjectReference
+from egress.cluster.event_writer import ClusterEvent, EventWriter, ObjectReference, open_event_writer
 from egress.cluster.object_watch import ObjectWatch
 from egress.errors import ContentError, UnreadableError
 from egress.kubernetes.named_object import NamedObject
@@ -134,8 +134,4 @@ class ConfigMapRules:
 
 def configmap_rules(api: ClusterApi, name: str, replica: str) -> ConfigMapRules:
     """Return the rules of a ConfigMap; Events about them carry the name of this pod."""
-
-    def note(cause: str) -> None:
-        _log.warning("event.unwritten", cause=cause, hint="the service account may need create on events")
-
-    return ConfigMapRules(api, name, EventWriter(api, replica, note, SystemClock().now))
+    return ConfigMapRules(api, name, open_event_writer(api, replica, SystemClock().now))

@@ -419,7 +419,9 @@ def log_newest_line(audit: Sink) -> None:
 
 
 def _watches_of_cluster(parts: ProxyParts) -> list[Coroutine[None, None, None]]:
-    return [watch.run() for watch in parts.pods.watches(_log_lost_watch)] if parts.pods else []
+    if parts.pods is None:
+        return []
+    return [*(watch.run() for watch in parts.pods.watches(_log_lost_watch)), parts.pods.events.run()]
 
 
 def _log_lost_watch(cause: str) -> None:

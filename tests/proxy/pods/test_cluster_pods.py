@@ -50,7 +50,7 @@ async def test_the_metrics_say_which_watch_is_sound(tmp_path: Path) -> None:
             for family in pods.families(100.0)
         }
     assert told == {
-        "watch_current": {"pods": True, "sandboxes": False, "sandboxclaims": False},
-        "watch_lost_total": {"pods": 0, "sandboxes": 0, "sandboxclaims": 3},
+        "watch_current": dict.fromkeys(WatchKind, False) | {"pods": True},
+        "watch_lost_total": dict.fromkeys(WatchKind, 0) | {"sandboxclaims": 3},
         "watch_silence_seconds": {"pods": 10.0},
     }

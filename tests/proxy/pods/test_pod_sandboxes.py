@@ -20,16 +20,30 @@ from egress.shares.pool import Resource
 from egress.types import Limit, Place, Rate, Workload
 from tests.proxy.injecting_proxy import certs
 from tests.proxy.lab.proxy_stack import SANDBOX, ProxyStack
-from tests.unit.kubernetes.watch_samples import Json, claim, event, listed, owner, plain_pod, pod, sandbox
+from tests.unit.kubernetes.watch_samples import (
+    Json,
+    claim,
+    event,
+    listed,
+    owner,
+    plain_pod,
+    pod,
+    sandbox,
+    template,
+)
 
 PODS, SANDBOXES, CLAIMS = WatchKind.PODS, WatchKind.SANDBOXES, WatchKind.CLAIMS
+TEMPLATES = WatchKind.TEMPLATES
 ADDRESS, OTHER = "10.0.0.1", "10.0.0.2"
 RULES = """\
 version: 1
+parameters:
+  repo: {pattern: "acme/[a-z]+"}
 profiles:
   reviewer: {hosts: [api.example.test]}
+  author: {hosts: [api.example.test]}
 hosts:
-  api.example.test: {}
+  api.example.test: {paths: ["/{param.repo}", /all]}
 """
 
 
@@ -220,3 +234,59 @@ async def test_connections_that_do_not_end_are_not_waited_for_for_ever(
     cluster.tell(PODS, plain_pod("job", 2, ADDRESS), EventType.DELETED)
     await asyncio.wait_for(asyncio.gather(*cluster.pods._closing), 5)
     account.close()
+
+
+# Parameters, and the ceiling of a template ---------------------------------------------------------------
+
+
+async def test_a_claim_has_its_parameters_and_another_value_is_another_sandbox(cluster: Cluster) -> None:
+    cluster.claim(profile="reviewer", repo="acme/site")
+    who = cluster.pods.identify(ADDRESS)
+    assert who.identity.parameters == (("repo", "acme/site"),)
+    assert cluster.engine.sandboxes["s"].identity == who.identity
+    cluster.door.waiting = [who]
+    cluster.tell(CLAIMS, claim("c", 2, "s", "reviewer", repo="acme/other"))
+    assert cluster.door.cuts == [("s", "identity.changed")]
+    assert "s" not in cluster.engine.sandboxes
+    assert cluster.pods.identify(ADDRESS).identity.parameters == (("repo", "acme/other"),)
+
+
+async def test_a_claim_beyond_the_ceiling_is_denied_and_told(cluster: Cluster) -> None:
+    told: list[tuple[str, str]] = []
+    cluster.pods.on_refused = lambda found, choice: told.append((found.claim, choice.code))
+    cluster.claim(profile="author")
+    cluster.tell(TEMPLATES, template("t", 1, profile_max="reviewer"))
+    cluster.door.waiting = [cluster.pods.identify(ADDRESS)]
+    assert cluster.door.waiting[0].code == ""
+    # From here on the sandbox is one of this template: what it has open is cut.
+    cluster.tell(SANDBOXES, sandbox("s", 2, owner("SandboxClaim", "c"), "t"))
+    assert cluster.door.cuts == [("s", "identity.changed")]
+    who = cluster.pods.identify(ADDRESS)
+    assert (who.code, who.identity.sandbox, who.identity.profile) == ("profile.ceiling", SANDBOX, None)
+    cluster.tell(CLAIMS, claim("c", 2, "s", "reviewer", repo="other/site"))
+    assert cluster.pods.identify(ADDRESS).code == "parameter.refused"
+    assert told == [("c", "profile.ceiling"), ("c", "parameter.refused")]
+    assert set(cluster.engine.sandboxes) == {SANDBOX}
+    # The twin: within the ceiling, and with a sound value, it is served.
+    cluster.tell(CLAIMS, claim("c", 3, "s", "reviewer", repo="acme/site"))
+    assert cluster.pods.identify(ADDRESS).code == ""
+    # Without its template nobody knows the ceiling.
+    cluster.tell(TEMPLATES, template("t", 4), EventType.DELETED)
+    assert cluster.pods.identify(ADDRESS).code == "profile.ceiling"
+
+
+async def test_the_annotations_of_a_claimed_pod_count_for_nothing(cluster: Cluster) -> None:
+    """The controller copies those of the claim onto it late, and others may write them."""
+    cluster.claim(profile="reviewer")
+    forged = pod("p", 5, ADDRESS)
+    forged["metadata"]["annotations"] = {"egress/profile": "author", "egress/param.repo": "acme/secret"}
+    cluster.tell(PODS, forged)
+    who = cluster.pods.identify(ADDRESS)
+    assert (who.identity.profile, who.identity.parameters) == ("reviewer", ())
+
+
+async def test_a_plain_pod_has_the_parameters_of_its_own_annotations(cluster: Cluster) -> None:
+    made = plain_pod("job", 3, "10.0.0.3", profile="reviewer")
+    made["metadata"]["annotations"]["egress/param.repo"] = "acme/site"
+    cluster.tell(PODS, made)
+    assert cluster.pods.identify("10.0.0.3").identity.parameters == (("repo", "acme/site"),)

@@ -21,9 +21,11 @@ from tests.unit.kubernetes.watch_samples import (
     plain_pod,
     pod,
     sandbox,
+    template,
 )
 
 PODS, SANDBOXES, CLAIMS = WatchKind.PODS, WatchKind.SANDBOXES, WatchKind.CLAIMS
+TEMPLATES = WatchKind.TEMPLATES
 ADDRESS, OTHER = "10.0.0.1", "10.0.0.2"
 CLAIM = owner("SandboxClaim", "c")
 REVIEWER = (("egress/profile", "reviewer"),)
@@ -116,7 +118,7 @@ def test_another_profile_cuts_and_an_ending_does_not(claimed: IdentityMap) -> No
     assert put(claimed, CLAIMS, claim("c", 3, "s", "admin")) == {"p-uid"}
 
 
-@pytest.mark.parametrize("kind", WatchKind)
+@pytest.mark.parametrize("kind", [PODS, SANDBOXES, CLAIMS])
 def test_a_link_of_the_chain_that_is_deleted_cuts_and_denies(claimed: IdentityMap, kind: WatchKind) -> None:
     values = {
         PODS: pod("p", 9, ADDRESS),
@@ -301,3 +303,52 @@ def test_more_objects_than_fit_deny_everybody(claimed: IdentityMap, monkeypatch:
     monkeypatch.setattr(watched_collection, "MAX_LISTED_OBJECTS", 1)
     put(claimed, PODS, pod("q", 2, OTHER))
     assert state(claimed) == IdentityFault.STALE
+
+
+# Templates -----------------------------------------------------------------------------------------------
+
+
+def template_of(identities: IdentityMap) -> object:
+    found = identities.find(ADDRESS)
+    return found.template if isinstance(found, PodIdentity) else found
+
+
+def test_what_a_template_says_is_a_part_of_the_identity_and_its_change_cuts(claimed: IdentityMap) -> None:
+    assert template_of(claimed) == ()
+    # The controller has recorded a template that no watch has told of: nobody knows its ceiling.
+    assert put(claimed, SANDBOXES, sandbox("s", 9, CLAIM, "t")) == {"p-uid"}
+    assert template_of(claimed) is None
+    assert put(claimed, TEMPLATES, template("t", 2, profile_max="reader")) == {"p-uid"}
+    assert template_of(claimed) == (("egress/profile-max", "reader"),)
+    # Another template, and another field of this one, change nothing.
+    assert put(claimed, TEMPLATES, template("u", 3, profile_max="admin")) == set()
+    assert put(claimed, TEMPLATES, template("t", 4, profile_max="reader")) == set()
+    assert put(claimed, TEMPLATES, template("t", 5, profile_max="reader,admin")) == {"p-uid"}
+    assert delete(claimed, TEMPLATES, template("t", 6)) == {"p-uid"}
+    assert template_of(claimed) is None
+
+
+def test_a_template_that_is_made_anew_holds_once_the_old_one_is_gone(claimed: IdentityMap) -> None:
+    put(claimed, TEMPLATES, template("t", 2, profile_max="reader"))
+    put(claimed, SANDBOXES, sandbox("s", 9, CLAIM, "t"))
+    anew = template("t", 3, profile_max="admin")
+    anew["metadata"]["uid"] = "t-new"
+    assert put(claimed, TEMPLATES, anew) == {"p-uid"}
+    assert template_of(claimed) is None
+    delete(claimed, TEMPLATES, template("t", 4))
+    assert template_of(claimed) == (("egress/profile-max", "admin"),)
+
+
+def test_nobody_has_an_identity_until_the_templates_are_listed(claimed: IdentityMap) -> None:
+    claimed.lose(TEMPLATES)
+    assert template_of(claimed) == IdentityFault.STALE
+    claimed.replace(listed(TEMPLATES, 20))
+    assert template_of(claimed) == ()
+
+
+def test_a_plain_pod_and_a_pooled_one_have_no_template(claimed: IdentityMap) -> None:
+    put(claimed, TEMPLATES, template("t", 2, profile_max="reader"))
+    put(claimed, PODS, plain_pod("job", 3, "10.0.0.9"))
+    found = claimed.find("10.0.0.9")
+    assert isinstance(found, PodIdentity)
+    assert found.template == ()

@@ -72,12 +72,23 @@ def plain_pod(name: str, version: int, *addresses: str, **annotations: str) -> J
     return found
 
 
-def sandbox(name: str, version: int, holder: Json = POOL) -> Json:
-    return {"metadata": metadata(name, version, holder), "spec": {}}
+def sandbox(name: str, version: int, holder: Json = POOL, template: str = "") -> Json:
+    made_from = {"annotations": {"agents.x-k8s.io/sandbox-template-ref": template}} if template else {}
+    return {"metadata": metadata(name, version, holder, **made_from), "spec": {}}
 
 
-def claim(name: str, version: int, got: str = "", profile: str = "") -> Json:
+def template(name: str, version: int, **annotations: str) -> Json:
+    """A template whose pods have these annotations for Egress; `profile_max` is `egress/profile-max`."""
+    found = {f"egress/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return {
+        "metadata": metadata(name, version),
+        "spec": {"podTemplate": {"metadata": {"annotations": {**found, "other": "x"}}, "spec": {}}},
+    }
+
+
+def claim(name: str, version: int, got: str = "", profile: str = "", **parameters: str) -> Json:
     annotations = {"egress/profile": profile} if profile else {}
+    annotations |= {f"egress/param.{key}": value for key, value in parameters.items()}
     return {
         "metadata": metadata(name, version),
         "spec": {"warmPoolRef": {"name": "pool"}, "additionalPodMetadata": {"annotations": annotations}},
