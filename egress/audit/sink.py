@@ -38,7 +38,15 @@ from egress.audit.gaps import Gap, GapKind
 from egress.audit.inflight import DROPPED, FOLDED, LOOSE, UNRECORDED, InFlight
 from egress.audit.recorded_pruning import PendingPrunings
 from egress.audit.resume_point import ResumePoint, find_resume_point
-from egress.audit.writer import NO_SLOT, OnFull, OnLine, TimestampFormatter, Writer, WriterOptions
+from egress.audit.writer import (
+    NO_SLOT,
+    OnFull,
+    OnLine,
+    TimestampFormatter,
+    Writer,
+    WriterOptions,
+    forget_line,
+)
 from egress.errors import UnreadableError, reason_of
 from egress.exchange import ExchangeRecord
 from egress.types import Identity, Verdict
@@ -62,6 +70,8 @@ class SinkOptions(TypedDict, total=False):
     """How many files are kept, the newest one included; 0, the default, for all."""
     quota: int
     """Bytes that each sandbox may write in a UTC day; 0, the default, for no bound."""
+    on_line: OnLine
+    """Told each line, from the first that the opening writes."""
     on_full: OnFull
     """Whether sandboxes are stopped when the disk is full (the default), or lines are dropped and counted."""
 
@@ -148,6 +158,7 @@ class Sink:
                 options.get("rotate_at", 64 * MEBIBYTE),
                 options.get("keep", 0),
                 options.get("on_full", "stop"),
+                options.get("on_line", forget_line),
             )
             writer = Writer(directory, keys, found, in_flight, kept, clock, run)
         except BaseException:
@@ -179,15 +190,6 @@ class Sink:
     def trouble(self) -> str:
         """Why the log cannot be written at the moment, as `ENOSPC`; empty when it can."""
         return self._writer.trouble.reason if self._writer.trouble is not None else ""
-
-    @property
-    def on_line(self) -> OnLine:
-        """What each line is told to, and the sandbox that it is about."""
-        return self._writer.on_line
-
-    @on_line.setter
-    def on_line(self, told: OnLine) -> None:
-        self._writer.on_line = told
 
     @property
     def write_failures(self) -> int:

@@ -37,6 +37,12 @@ from egress.audit.resume_point import ResumePoint
 OnFull = Literal["stop", "drop"]
 OnLine = Callable[[bytes, str], None]
 """A line, and the sandbox that it is about; empty for one about the proxy."""
+
+
+def forget_line(_line: bytes, _owner: str) -> None:
+    """Do nothing."""
+
+
 NO_SLOT = 0
 MAX_UNFLUSHED_LINES = 512
 """So many lines are written without waiting for a flush."""
@@ -64,6 +70,7 @@ class WriterOptions:
     rotate_at: int
     keep: int
     on_full: OnFull
+    on_line: OnLine = forget_line
 
 
 class TimestampFormatter:
@@ -128,7 +135,6 @@ class Writer:
         self._dropped = 0
         self.lost = 0
         """Lines that were dropped since the start."""
-        self.on_line: OnLine = forget_line
         self.failures = 0
         """Writes that the kernel refused since the start."""
         self._loose = 0
@@ -153,7 +159,7 @@ class Writer:
         self._lines.append(line)
         self._owners.append((owner, slot))
         self._waiting += len(line)
-        self.on_line(line, owner)
+        self._options.on_line(line, owner)
         if len(self._lines) >= MAX_UNFLUSHED_LINES:
             self.flush()
         return len(line)
@@ -336,10 +342,6 @@ class Writer:
             recorded_pruning.delete_files(
                 self._directory, self._keys, there[:-keep], there[-keep], recorded_pruning.PROXY, at
             )
-
-
-def forget_line(_line: bytes, _owner: str) -> None:
-    """Do nothing."""
 
 
 def count_whole_lines(waiting: list[bytes], size: int) -> tuple[int, int]:

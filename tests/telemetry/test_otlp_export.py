@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -77,3 +78,17 @@ def test_roots_of_its_own_are_read_before_it_starts(tmp_path: Path) -> None:
     opened(replace(tls, roots=(ca,))).close()
     with pytest.raises(UnreadableError, match="nowhere"):
         opened(replace(tls, roots=(tmp_path / "nowhere.pem",)))
+
+
+def test_a_proxy_that_exports_nothing_loads_no_opentelemetry() -> None:
+    """The command line loads the settings, which know what a collector is."""
+    report = (
+        "import sys; print({'opentelemetry', 'google'} & {name.partition('.')[0] for name in sys.modules})"
+    )
+    rooms = "egress.proxy.settings", "egress.telemetry.otlp_export"
+    code = f"import {', '.join(rooms)}\n{report}"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+    loads = f"import egress.telemetry.otlp_messages\n{report}"
+    done = subprocess.run([sys.executable, "-P", "-c", loads], capture_output=True, text=True, check=True)
+    assert "opentelemetry" in done.stdout, "the control"

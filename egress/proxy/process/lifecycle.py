@@ -39,7 +39,7 @@ from egress.proxy.ingress.listener_handover import HandoverServer, HandoverTarge
 from egress.proxy.lanes.engine import ProxyEngine
 from egress.proxy.process import logs
 from egress.proxy.process.start_values import ReadyReport, StartValues
-from egress.proxy.process.telemetry_start import export_log, start_telemetry
+from egress.proxy.process.telemetry_start import start_telemetry
 from egress.proxy.process.wiring import ProxyParts, metrics_guard, open_audit, password_of, wire_proxy
 from egress.proxy.settings import unknown_variables
 from egress.rules.compile.load import LoadResult
@@ -104,12 +104,11 @@ class ProxyServer:
         control = ControlServer(values.runtime_dir, routes, self._option_of_runtime_dir())
         await control.open()
         try:
-            audit = open_audit(values, self._clock)
+            audit = open_audit(values, self._clock, telemetry)
             try:
                 parts = wire_proxy(values, self._start.policy, self._start.captured, audit, self._clock)
                 if telemetry is not None:
                     parts.engine.telemetry = telemetry
-                    export_log(audit, telemetry)
                 await self._serve(parts, self._listening(parts, password), routes, announce)
             finally:
                 audit.close()

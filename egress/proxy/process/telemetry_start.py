@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 
 from egress import __version__
-from egress.audit.sink import Sink
 from egress.proxy.clock import Clock
 from egress.proxy.settings import Settings
 from egress.telemetry.otlp_endpoint import CollectorEndpoint, endpoint_of_variables
@@ -32,12 +31,6 @@ def start_telemetry(values: Settings, environ: Mapping[str, str], clock: Clock) 
         is_mounted=values.kubernetes,
     )
     return open_export(settings, clock, __version__, _resource(values))
-
-
-def export_log(log: Sink, telemetry: TelemetryExport) -> None:
-    """Have each line of the log exported, and each exchange."""
-    log.on_exchange = telemetry.exchange
-    log.on_line = telemetry.line
 
 
 def _resource(values: Settings) -> Mapping[str, str]:

@@ -17,6 +17,7 @@ from egress.audit import key as audit_key
 from egress.audit.inflight import MAX_SLOTS
 from egress.audit.log_opening import open_log
 from egress.audit.sink import Sink
+from egress.audit.writer import forget_line
 from egress.ca.authority import Authority
 from egress.ca.constraints import Constraints
 from egress.ca.store import AuthorityStore
@@ -59,6 +60,7 @@ from egress.secrets import CapturedEnvironment
 from egress.secrets import SecretResolver as Secrets
 from egress.secrets.cluster_secret import ClusterSecrets
 from egress.shares.pool import Capacity, SharePool
+from egress.telemetry.telemetry_export import TelemetryExport
 from egress.tls.contexts import UpstreamContexts
 from egress.tls.roots import trusted_roots
 from egress.types import Identity
@@ -87,11 +89,14 @@ class ProxyParts:
     """Only in a cluster."""
 
 
-def open_audit(values: Settings, clock: Clock) -> Sink:
-    """Open a chain of the audit log, which records what a process before this one lost."""
+def open_audit(values: Settings, clock: Clock, telemetry: TelemetryExport | None = None) -> Sink:
+    """Open a chain of the audit log, which records what a process before this one lost.
+
+    Each of its lines is exported, and each exchange, if there is an export.
+    """
     # The key lies outside of the folder of the log: a reader of the log must not be able to forge it.
     place = values.audit_key or values.state_dir / "audit.key"
-    return open_log(
+    log = open_log(
         values.audit_dir,
         audit_key.read_or_create(place, values.audit_dir),
         clock=clock,
@@ -100,7 +105,11 @@ def open_audit(values: Settings, clock: Clock) -> Sink:
         keep=values.audit_keep,
         quota=values.audit_quota,
         on_full=values.audit_on_full,
+        on_line=telemetry.line if telemetry else forget_line,
     )
+    if telemetry is not None:
+        log.on_exchange = telemetry.exchange
+    return log
 
 
 def wire_proxy(

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from egress.audit import Sink
 from egress.errors import UsageError
 from egress.proxy.clock import SystemClock
-from egress.proxy.process.telemetry_start import export_log, start_telemetry
+from egress.proxy.process.telemetry_start import start_telemetry
+from egress.proxy.process.wiring import open_audit
 from egress.proxy.settings import read
 from tests.proxy.lab.otlp_receiver import OtlpReceiver
-from tests.unit.audit.sample import FACTS, KEY, OPENING, RECORD, files
+from tests.unit.audit.sample import FACTS, OPENING, RECORD, abandon, files
 
 VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
@@ -28,28 +28,43 @@ def test_what_the_log_records_is_exported(tmp_path: Path, has_variable: bool) ->
         otlp, environ = receiver.url, {}
         if has_variable:
             otlp, environ = "environment", {VARIABLE: receiver.url}
-        values = read({"otlp": otlp, "run_id": "run-1"}).values
+        values = read({"otlp": otlp, "run_id": "run-1", "state_dir": str(tmp_path)}).values
         telemetry = start_telemetry(values, environ, SystemClock())
         assert telemetry is not None
-        log = Sink.open(tmp_path, KEY, clock=SystemClock(), run="run-1")
-        export_log(log, telemetry)
+        log = open_audit(values, SystemClock(), telemetry)
         log.exchange(log.begin(OPENING), RECORD, FACTS)
         log.event("stopped", reason="SIGTERM")
         log.close()
         telemetry.close()
-    lines = [line.decode() for file in files(tmp_path) for line in file.read_bytes().splitlines()]
+    lines = [line.decode() for file in files(tmp_path / "audit") for line in file.read_bytes().splitlines()]
     assert [record.body.string_value for record in receiver.records] == lines
     assert [span.name for span in receiver.spans] == ["GET"]
     assert b"run-1" in receiver.bodies[0]
 
 
+def test_what_a_kill_left_behind_is_exported_by_the_next_start(tmp_path: Path) -> None:
+    """It is recorded while the log is opened."""
+    plain = read({"state_dir": str(tmp_path)}).values
+    killed = open_audit(plain, SystemClock())
+    killed.sent(killed.begin(OPENING))
+    abandon(killed)
+    with OtlpReceiver() as receiver:
+        values = read({"otlp": receiver.url, "state_dir": str(tmp_path)}).values
+        telemetry = start_telemetry(values, {}, SystemClock())
+        assert telemetry is not None
+        log = open_audit(values, SystemClock(), telemetry)
+        telemetry.close()
+    log.close()
+    assert [record.event_name for record in receiver.records] == ["egress.lost"]
+
+
 def test_a_canary_in_a_name_is_masked_as_in_the_log(tmp_path: Path) -> None:
     with OtlpReceiver() as receiver:
-        telemetry = start_telemetry(read({"otlp": receiver.url}).values, {}, SystemClock())
+        values = read({"otlp": receiver.url, "state_dir": str(tmp_path)}).values
+        telemetry = start_telemetry(values, {}, SystemClock())
         assert telemetry is not None
-        log = Sink.open(tmp_path, KEY, clock=SystemClock())
+        log = open_audit(values, SystemClock(), telemetry)
         log.hide = lambda _, name: name.replace("github", "***")
-        export_log(log, telemetry)
         log.exchange(log.begin(OPENING), RECORD, FACTS)
         log.close()
         telemetry.close()
