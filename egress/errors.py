@@ -237,6 +237,9 @@ CODES: dict[str, RefusalCode] = {
     "identity.pending": RefusalCode(
         503, "This sandbox is being handed to its claim.", "Try again in a moment.", retry_after=1
     ),
+    "identity.mismatch": RefusalCode(
+        503, "This address is that of another pod.", "Try again in a moment.", retry_after=1
+    ),
     "identity.stale": RefusalCode(
         503,
         "The proxy cannot tell just now which sandbox this is.",

@@ -13,12 +13,16 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Final
 
+from egress.doctor.gateway_question import ask_gateway
 from egress.errors import ContentError, UnreadableError, UsageError, reason_of
 
 MAX_ADDRESSES: Final = 64
 _DNS_PORT: Final = 53
+_PEM_BEGINNING: Final = b"-----BEGIN CERTIFICATE-----"
+_MAX_TRUST_BYTES: Final = 4 * 1024 * 1024
 _OWN_FAULTS: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 )
@@ -47,6 +51,12 @@ class FencePlan:
 
     blocked: tuple[FenceAddress, ...]
     proxy: tuple[FenceAddress, ...]
+    gateway: FenceAddress | None = None
+    """The address at which the gateway is asked for the pod; one of those of the proxy."""
+    uid: str = ""
+    """The UID of the pod, which the gateway has to know at this address."""
+    trust: tuple[Path, ...] = ()
+    """Certificates that have to be there."""
     passes: int = 3
     """Rounds in a row without a fault."""
     interval: float = 0.2
@@ -84,25 +94,26 @@ async def prove(plan: FencePlan, note: Callable[[str], None], dial: Dial | None 
 
     `note` is told the fault of a round whenever it differs from the fault before.
     """
-    loop = asyncio.get_running_loop()
-    give_up, passed, told = loop.time() + plan.timeout, 0, ""
-    while True:
-        # Both halves in every round: a policy that comes late may also shut the proxy off.
-        # No query to the proxy: it would record one refusal more for every pod that starts.
-        fault = await _fault(plan, dial or answers, dial or connects)
-        passed = 0 if fault else passed + 1
-        if passed == plan.passes:
-            return
-        if loop.time() >= give_up:
-            raise ContentError(
-                f"the fence does not hold after {plan.timeout:g} seconds: {fault or 'too few rounds passed'}",
-                "network policies add up, so look for another one that selects this pod: "
-                "`kubectl get networkpolicy --all-namespaces`",
-            )
-        if fault not in {"", told}:
-            note(fault)
-        told = fault
-        await asyncio.sleep(plan.interval)
+    passed, told = 0, ""
+    try:
+        async with asyncio.timeout(plan.timeout):
+            while True:
+                # All parts in every round: a policy that comes late may also shut the proxy off.
+                # No query to the proxy: it would record one refusal more for every pod that starts.
+                fault = await _fault(plan, dial or answers, dial or connects)
+                passed = 0 if fault else passed + 1
+                if passed == plan.passes:
+                    return
+                if fault not in {"", told}:
+                    note(fault)
+                told = fault
+                await asyncio.sleep(plan.interval)
+    except TimeoutError:
+        raise ContentError(
+            f"the fence does not hold after {plan.timeout:g} seconds: {told or 'too few rounds passed'}",
+            "network policies add up, so look for another one that selects this pod: "
+            "`kubectl get networkpolicy --all-namespaces`",
+        ) from None
 
 
 async def _fault(plan: FencePlan, dial: Dial, dial_proxy: Dial) -> str:
@@ -115,7 +126,19 @@ async def _fault(plan: FencePlan, dial: Dial, dial_proxy: Dial) -> str:
         return f"{', '.join(opened)} answered, and must not"
     if silent := [str(at) for at, has_answered in zip(plan.proxy, proxy, strict=True) if not has_answered]:
         return f"the proxy does not answer at {', '.join(silent)}"
+    if lacking := [str(path) for path in plan.trust if not _has_certificate(path)]:
+        return f"no certificate is in {', '.join(lacking)}"
+    if plan.gateway is not None:
+        return await ask_gateway(plan.gateway.host, plan.gateway.port, plan.uid, plan.dial_timeout)
     return ""
+
+
+def _has_certificate(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return _PEM_BEGINNING in file.read(_MAX_TRUST_BYTES)
+    except OSError:
+        return False
 
 
 async def _dial_all(addresses: Sequence[FenceAddress], seconds: float, dial: Dial) -> list[bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import Final
@@ -12,8 +13,11 @@ from egress.kubernetes.pod_shapes import PodShape
 from egress.rules.language.document import safe_excerpt
 
 MIN_PASSES: Final = 3
-GATE_OPTIONS: Final = frozenset({"--blocked", "--proxy", "--passes", "--timeout"})
+GATE_OPTIONS: Final = frozenset(
+    {"--blocked", "--proxy", "--gateway", "--uid", "--trust", "--passes", "--timeout"}
+)
 GATE_FIELDS: Final = frozenset({"metadata.uid", "status.hostIP", "status.podIP"})
+_UID_WORD: Final = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]{0,62})\)")
 API_SERVER_WORD: Final = "$(KUBERNETES_SERVICE_HOST):"
 
 
@@ -53,14 +57,20 @@ def _value_of(option: str, words: Iterator[str]) -> str:
 
 def proxy_hosts(arguments: tuple[str, ...]) -> set[str]:
     """Return the addresses at which a gate asks for the proxy."""
-    return {_host(value) for value in option_values(arguments).get("--proxy", ())}
+    options = option_values(arguments)
+    return {_host(value) for name in ("--proxy", "--gateway") for value in options.get(name, ())}
 
 
 def check_gate(
-    pod: PodShape, *, leading: int = 0, diverted: frozenset[int] = frozenset()
+    pod: PodShape,
+    *,
+    leading: int = 0,
+    diverted: frozenset[int] = frozenset(),
+    needs_uid: bool = False,
 ) -> Iterator[ManifestFinding]:
     """Check that the gate is there, is first, holds back, and dials enough.
 
+    Where the proxy tells pods apart, it also `needs_uid`: the proof that the proxy knows the pod.
     In a pod that locks its own network other parts of Egress are `leading`, and at `diverted` ports the proxy
     itself answers, whatever the address.
     """
@@ -83,6 +93,23 @@ def check_gate(
         if field not in GATE_FIELDS or _is_of_cluster(variable):
             yield finding_at("gate.env", source, variable)
     yield from _check_arguments(pod, gate, diverted)
+    if not _proves_uid(gate, needs_uid=needs_uid):
+        yield finding_at("gate.uid", source, gate)
+
+
+def _proves_uid(gate: ManifestNode, *, needs_uid: bool) -> bool:
+    """Report whether the gate asks its gateway for the pod by the UID that the cluster fills in."""
+    options = option_values(gate_arguments(gate) or ())
+    uids, gateways = options.get("--uid", []), options.get("--gateway", [])
+    if not uids and not gateways:
+        return not needs_uid
+    fields = {
+        each.at("name").text(): each.at("valueFrom", "fieldRef", "fieldPath").text()
+        for each in gate.at("env").items()
+    }
+    # The last one counts, as it does for the command.
+    name = _UID_WORD.fullmatch(uids[-1]) if uids else None
+    return bool(gateways and gateways[-1] and name) and fields.get(name[1] if name else "") == "metadata.uid"
 
 
 def _check_arguments(
@@ -95,7 +122,7 @@ def _check_arguments(
     has_api_server = bool(diverted) or any(value.startswith(API_SERVER_WORD) for value in blocked)
     if not has_api_server or not any(_is_outside(value) for value in blocked):
         yield finding_at("gate.blocked", source, node)
-    if not any(options.get("--proxy", ())):
+    if not any((*options.get("--proxy", ()), *options.get("--gateway", ()))):
         yield finding_at("gate.proxy", source, node)
     if any(not value.isdigit() or int(value[:6]) < MIN_PASSES for value in options.get("--passes", ())):
         yield finding_at("gate.passes", source, node)

@@ -85,7 +85,7 @@ def check_sandbox(manifests: ManifestSet, pod: PodShape) -> Iterator[ManifestFin
         return
     for container in pod.containers:
         yield from check_container(pod, container)
-    yield from check_gate(pod)
+    yield from check_gate(pod, needs_uid=manifests.tells_pods_apart)
 
 
 def _findings(manifests: ManifestSet) -> Iterator[ManifestFinding]:

@@ -213,7 +213,14 @@ FINDING_CODES: Final[dict[str, FindingCode]] = {
         "the gate dials too little to prove a fence",
         "name the API server and an address outside of the cluster with --blocked",
     ),
-    "gate.proxy": FindingCode(_ERROR, "the gate does not ask for the proxy", "name its address with --proxy"),
+    "gate.proxy": FindingCode(
+        _ERROR, "the gate does not ask for the proxy", "name its address with --gateway, or --proxy"
+    ),
+    "gate.uid": FindingCode(
+        _ERROR,
+        "the gate does not prove that the gateway knows its pod",
+        "write `--gateway=ADDRESS:3128` and `--uid=$(POD_UID)`, with POD_UID from `metadata.uid`",
+    ),
     "gate.passes": FindingCode(
         _ERROR, "the gate is content with too few rounds", "remove --passes: three are the default"
     ),

@@ -111,7 +111,8 @@ def template_policy(plan: InjectionPlan) -> Fields:
 
 def _has_good_gate(pod: PodShape, plan: InjectionPlan) -> bool:
     first = pod.spec.at("initContainers").items()[:1]
-    return bool(first) and is_gate(first[0]) and keeps_proxy(first[0], plan) and not list(check_gate(pod))
+    is_there = bool(first) and is_gate(first[0]) and keeps_proxy(first[0], plan)
+    return is_there and not list(check_gate(pod, needs_uid=plan.tells_pods_apart))
 
 
 def _remaining(manifests: ManifestSet, skipped: frozenset[str]) -> Iterator[ManifestFinding]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from egress.kubernetes.authority_job import is_authority_job
+from egress.kubernetes.gate_check import runs
 from egress.kubernetes.label_selector import requires
 from egress.kubernetes.manifest_node import ManifestNode
 from egress.kubernetes.manifest_objects import ManifestObject
@@ -48,6 +49,15 @@ class ManifestSet:
         """Report whether a namespace selector names one namespace: this one, or one that has a proxy."""
         names = {own, *(pod.source.namespace for pod in self.proxies)}
         return any(name and requires(selector, _NAMESPACE_KEY, name) for name in names)
+
+    @property
+    def tells_pods_apart(self) -> bool:
+        """Whether a proxy knows sandboxes by their pods, so that each gate has to prove its own."""
+        return any(
+            words[:2] == ("egress", "serve") and "--kubernetes" in words
+            for proxy in self.proxies
+            for words in map(runs, proxy.containers)
+        )
 
     def proxy_addresses(self, namespace: str) -> set[str]:
         """Return the addresses of services in front of the proxy; empty if none is written down."""

@@ -45,6 +45,8 @@ class InjectionPlan:
     trust: str = "egress-trust"
     """Name of the ConfigMap with the certificate and the bundle."""
     variables: Mapping[str, str] = field(default_factory=dict)
+    tells_pods_apart: bool = False
+    """Whether the gate asks the proxy for its pod, which only `serve --kubernetes` knows."""
     labels: PodLabels = field(default_factory=PodLabels)
 
     @property
@@ -93,17 +95,18 @@ def keeps_proxy(gate: ManifestNode, plan: InjectionPlan) -> bool:
 def gate_container(plan: InjectionPlan) -> Fields:
     """Make the init container that holds a pod back until the fence is proved."""
     ports = (3128, 443, 53)
-    arguments: list[Value] = [
-        "gate",
-        *(f"--blocked={address}" for address in plan.blocked),
-        *(f"--proxy={plan.proxy_host}:{port}" for port in ports),
-    ]
+    asked = [f"--proxy={plan.proxy_host}:{port}" for port in ports]
+    env: list[Value] = [_field_variable("NODE_IP", "status.hostIP")]
+    if plan.tells_pods_apart:
+        asked = [f"--gateway={plan.proxy_host}:{ports[0]}", "--uid=$(POD_UID)"]
+        env.append(_field_variable("POD_UID", "metadata.uid"))
+    arguments: list[Value] = ["gate", *(f"--blocked={address}" for address in plan.blocked), *asked]
     return {
         "name": GATE_NAME,
         "image": plan.image,
         "imagePullPolicy": "IfNotPresent",
         "args": arguments,
-        "env": [{"name": "NODE_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}],
+        "env": env,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -115,6 +118,11 @@ def gate_container(plan: InjectionPlan) -> Fields:
             "limits": {"cpu": "500m", "memory": "128Mi"},
         },
     }
+
+
+def _field_variable(name: str, path: str) -> Value:
+    """Make a variable that the kubelet fills in."""
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
 def _place_gate(spec: Fields, plan: InjectionPlan) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from egress.kubernetes.watch_events import EventType
-from tests.cluster.gateway_lab import CLAIMS, PODS, REPLICA, SANDBOXES, GatewayLab, outcome
+from tests.cluster.gateway_lab import CLAIMS, GATEWAY, PODS, REPLICA, SANDBOXES, GatewayLab, outcome
 from tests.proxy.injecting_proxy import BLIND, SECRET
+from tests.proxy.lab.client import dial
 from tests.proxy.serve_process import until
 from tests.unit.kubernetes.watch_samples import claim, owner, plain_pod, pod, sandbox
 
@@ -121,3 +122,26 @@ async def test_kept_connections_of_a_pod_that_ends_are_cut_at_once(lab: GatewayL
     [removed] = lab.lines("sandbox.removed", sandbox=pod_name)
     assert (removed["reason"], removed["connections"]) == ("identity.gone", 1)
     assert await lab.ask(address) == (403, "identity.unknown")
+
+
+async def gate(lab: GatewayLab, address: str, uid: str) -> str:
+    """The answer to the gate of a pod at an address."""
+    async with await dial((GATEWAY, lab.served.port), address) as peer:
+        body = f'{{"uid": "{uid}", "nonce": "n-1"}}'
+        head = f"POST /gate HTTP/1.1\r\nhost: {GATEWAY}\r\ncontent-length: {len(body)}\r\n\r\n"
+        response = await peer.request((head + body).encode())
+    return response.header("egress-denied") or response.header("egress-nonce") or ""
+
+
+async def test_a_gate_opens_for_the_pod_at_its_address_alone(lab: GatewayLab) -> None:
+    one = Claimed(lab)
+    await lab.becomes(one.address, 503, "identity.pooled")
+    # Nobody has claimed it: the pod is known all the same.
+    assert await gate(lab, one.address, f"{one.pod}-uid") == "n-1"
+    assert await gate(lab, one.address, "another") == "identity.mismatch"
+    assert await gate(lab, lab.address(), f"{one.pod}-uid") == "identity.unknown"
+    bare = plain_pod(lab.name("bare"), 0, address := lab.address())
+    bare["metadata"]["labels"] = {}
+    lab.put(PODS, bare)
+    await lab.becomes(address, 403, "identity.unowned")
+    assert await gate(lab, address, bare["metadata"]["uid"]) == "identity.unowned"

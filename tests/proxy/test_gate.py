@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -84,3 +86,130 @@ def test_a_name_server_that_answers_by_udp_alone_is_found(capsys: Captured) -> N
     with listening() as proxy, dns("127.0.0.53") as names:
         assert gate(names, proxy=proxy) == 1
     assert "127.0.0.53:53 answered" in capsys.readouterr().err
+
+
+# A gateway that knows pods -----------------------------------------------------------------------
+
+YES = b"HTTP/1.1 204 No Content\r\negress-nonce: NONCE\r\nconnection: close\r\n\r\n"
+NO = b"HTTP/1.1 503 X\r\negress-denied: identity.unknown\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class Gateway:
+    """Answers the questions of gates in its way, at an address where ports 443 and 53 answer, too."""
+
+    def __init__(self, *answers: bytes | None) -> None:
+        """The last answer is given again and again; None drops the question."""
+        self.answers = answers
+        self.asked: list[dict[str, str]] = []
+
+    @contextlib.contextmanager
+    def running(self, address: str) -> Iterator[str]:
+        with contextlib.ExitStack() as stack:
+            try:
+                server, *_ = [
+                    stack.enter_context(socket.create_server((address, port))) for port in (0, 443, 53)
+                ]
+            except PermissionError:
+                pytest.skip("ports 443 and 53 need root")
+            ended = threading.Event()
+            server.settimeout(0.05)
+            serving = threading.Thread(target=self._serve, args=(server, ended))
+            serving.start()
+            try:
+                yield f"{address}:{server.getsockname()[1]}"
+            finally:
+                ended.set()
+                serving.join()
+
+    def _serve(self, server: socket.socket, ended: threading.Event) -> None:
+        while not ended.is_set():
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                sock, _ = server.accept()
+                with sock:
+                    sock.settimeout(2)
+                    self._talk(sock, ended)
+
+    def _talk(self, sock: socket.socket, ended: threading.Event) -> None:
+        data = b""
+        while b"}" not in data:
+            if not (piece := sock.recv(4096)):
+                # Only a dial.
+                return
+            data += piece
+        question = json.loads(data.partition(b"\r\n\r\n")[2])
+        self.asked.append(question)
+        answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        if answer is None:
+            ended.wait(1.5)
+        else:
+            sock.sendall(answer.replace(b"NONCE", question["nonce"].encode()))
+
+
+def ask(gateway: str, *words: str, timeout: str = "1.5") -> int:
+    return main(
+        ["gate", "--blocked", CLOSED, "--gateway", gateway, "--uid", "pod-1", "--timeout", timeout, *words]
+    )
+
+
+def test_a_gateway_that_knows_the_pod_three_times_in_a_row_lets_it_start(capsys: Captured) -> None:
+    told = Gateway(NO, YES, NO, YES)
+    with told.running("127.0.0.77") as at:
+        assert ask(at, timeout="10") == 0
+    # Three in a row, after the second no.
+    assert len(told.asked) == 6
+    assert {each["uid"] for each in told.asked} == {"pod-1"}
+    assert len({each["nonce"] for each in told.asked}) == 6
+    captured = capsys.readouterr()
+    assert f"the proxy answers at {at}, 127.0.0.77:443, 127.0.0.77:53 and knows this pod" in captured.out
+    assert f"waiting: the gateway at {at} says identity.unknown: This proxy knows no sandbox" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (NO, "says identity.unknown"),
+        (YES.replace(b"NONCE", b"0"), "is no gateway of Egress"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", "is no gateway of Egress"),
+        (b"220 mail.example.com ESMTP\r\n", "is no gateway of Egress"),
+        (NO.replace(b"identity.unknown", b"proxy.form"), "start it with --kubernetes"),
+        (None, "does not answer at"),
+    ],
+    ids=["no", "replayed", "anything", "mail", "knows-no-pods", "silent"],
+)
+def test_a_listener_that_does_not_know_the_pod_holds_it_back(
+    capsys: Captured, answer: bytes | None, fault: str
+) -> None:
+    with Gateway(answer).running("127.0.0.77") as at:
+        assert ask(at, timeout="2.5" if answer is None else "1") == 1
+    assert fault in capsys.readouterr().err
+
+
+def test_an_address_that_answers_holds_back_whatever_the_gateway_says(capsys: Captured) -> None:
+    with Gateway(YES).running("127.0.0.77") as at, listening() as api:
+        assert ask(at, "--blocked", api) == 1
+    assert f"{api} answered, and must not" in capsys.readouterr().err
+
+
+def test_a_certificate_that_is_not_there_holds_back_until_it_is(capsys: Captured, tmp_path: Path) -> None:
+    trust = tmp_path / "ca.pem"
+    with Gateway(YES).running("127.0.0.77") as at:
+        assert ask(at, "--trust", str(trust)) == 1
+        assert f"no certificate is in {trust}" in capsys.readouterr().err
+        trust.write_text("not yet")
+        assert ask(at, "--trust", str(trust)) == 1
+        trust.write_text("-----BEGIN CERTIFICATE-----\n")
+        assert ask(at, "--trust", str(trust)) == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--gateway", "127.0.0.1:3128"],
+        ["--proxy", "127.0.0.1:3128", "--uid", "pod-1"],
+        ["--gateway", "127.0.0.1:3128", "--uid", "a b"],
+        ["--gateway", "127.0.0.1:3128", "--uid", ""],
+        ["--gateway", "gateway:3128", "--uid", "pod-1"],
+    ],
+)
+def test_a_gateway_and_a_uid_belong_together(words: list[str]) -> None:
+    assert main(["gate", "--blocked", CLOSED, *words]) == 2

@@ -66,7 +66,9 @@ def test_a_status_of_5xx_is_for_what_may_pass(code: str) -> None:
 
 def test_who_a_client_is_can_change_only_on_another_connection() -> None:
     told = {code for code, known in CODES.items() if known.retry_after}
-    assert told == {f"identity.{each}" for each in ("ambiguous", "changed", "pending", "pooled", "stale")}
+    assert told == {
+        f"identity.{each}" for each in ("ambiguous", "changed", "mismatch", "pending", "pooled", "stale")
+    }
 
 
 def test_every_code_is_used_and_every_used_code_exists() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +44,12 @@ if TYPE_CHECKING:
     metavar="NETWORK",
     help="With --sidecar: a network of the cluster; repeat it.",
 )
+@click.option(
+    "--uid/--no-uid",
+    "asks_for_pod",
+    default=None,
+    help="Whether the gate asks the proxy for its pod; --no-uid is for one without --kubernetes. [--uid]",
+)
 @click.option("--skip", multiple=True, metavar="NAME", help="Leave the objects of this name; repeat it.")
 @manifest_input.pod_options
 def inject(  # noqa: PLR0913 - each parameter is an option
@@ -56,6 +63,7 @@ def inject(  # noqa: PLR0913 - each parameter is an option
     rules: str | None,
     secret: tuple[str, ...],
     own_address: tuple[str, ...],
+    asks_for_pod: bool | None,
     skip: tuple[str, ...],
     namespace: str,
     labels: PodLabels,
@@ -81,13 +89,14 @@ def inject(  # noqa: PLR0913 - each parameter is an option
     more = tuple(read_address(each) for each in blocked)
     plan: InjectionPlan | SidecarPlan
     if sidecar:
-        _refuse_options("--sidecar", {"--proxy": proxy, "--trust": trust})
+        _refuse_options("--sidecar", {"--proxy": proxy, "--trust": trust, "--uid": asks_for_pod})
         variables = _variables(LOOPBACK_PROXY)
         plan = sidecar_plan(more, image, rules or "egress-rules", secret, own_address, variables, labels)
     else:
         _refuse_options("a gateway", {"--rules": rules, "--secret": secret, "--own-address": own_address})
         address = _address(proxy) if proxy else _address_in(text, namespace, labels)
         plan = _gateway_plan(address, more, image, trust or "egress-trust", labels)
+        plan = replace(plan, tells_pods_apart=asks_for_pod is not False)
     injected = inject_manifests(text, plan, namespace, skip)
     # On the error stream: the other one goes to kubectl.
     render.findings((finding.as_finding for finding in injected.findings), stderr=True)
@@ -107,7 +116,8 @@ def _gateway_plan(
     from egress.kubernetes.pod_injection import BLOCKED_ADDRESSES, InjectionPlan
 
     variables = _variables(f"http://{address if ':' not in address else f'[{address}]'}:3128")
-    return InjectionPlan(address, (*BLOCKED_ADDRESSES, *map(str, more)), image, trust, variables, labels)
+    blocked = (*BLOCKED_ADDRESSES, *map(str, more))
+    return InjectionPlan(address, blocked, image, trust, variables, labels=labels)
 
 
 def _refuse_options(form: str, given: Mapping[str, object]) -> None:

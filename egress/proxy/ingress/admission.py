@@ -21,6 +21,13 @@ from typing import Final
 from egress.exchange import Destination
 from egress.proxy.ingress import requested_destination
 from egress.proxy.ingress.authentication import PasswordGuard, PeerOwner, owner_of_peer
+from egress.proxy.ingress.gate_request import (
+    GateQuestion,
+    gate_answer,
+    is_gate_request,
+    read_gate_question,
+)
+from egress.proxy.ingress.peer_identity import PeerIdentities
 from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection, RequestedDestination
 from egress.proxy.ingress.ports import IngressEngine, Lanes
 from egress.proxy.lanes.connection import AdmittedConnection, DeniedConnection, DestinationSource
@@ -36,8 +43,16 @@ _CONNECT_ANSWER: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 class ConnectionAdmission:
     """The way through the door, the same for every connection."""
 
-    def __init__(self, engine: IngressEngine, lanes: Lanes, guard: PasswordGuard) -> None:
+    def __init__(
+        self,
+        engine: IngressEngine,
+        lanes: Lanes,
+        guard: PasswordGuard,
+        peers: PeerIdentities | None = None,
+    ) -> None:
+        """`peers` know pods, whose gates may ask for them."""
         self._engine = engine
+        self._peers = peers
         self._lanes = lanes
         self._guard = guard
 
@@ -61,8 +76,8 @@ class ConnectionAdmission:
         asked = await self._requested_destination(pending)
         if isinstance(asked, RequestedDestination):
             pending.asked = asked
-        if pending.fault:
-            return await self._refuse_peer(pending, asked, entering)
+        if pending.fault or self._is_gate(pending):
+            return await self._answer_peer(pending, asked, entering)
         # Canaries come before the decision: a malformed or denied request that carries one is a leak, too.
         if caught := self._refuse_canary(pending, asked):
             return caught
@@ -84,6 +99,31 @@ class ConnectionAdmission:
                 return self._refuse_canary(pending, opened) or opened
             entering()
             return await self._carry(pending, opened)
+
+    def _is_gate(self, pending: PendingConnection) -> bool:
+        is_proxy = pending.listener.kind == "proxy"
+        return self._peers is not None and is_proxy and is_gate_request(pending.head)
+
+    async def _answer_peer(
+        self,
+        pending: PendingConnection,
+        asked: RequestedDestination | IngressRefusal | None,
+        entering: Callable[[], object],
+    ) -> IngressRefusal | None:
+        """Answer the gate of a pod, or a peer that has no rights: a pod is known before it has any."""
+        if self._peers is not None and self._is_gate(pending):
+            return await self._answer_gate(pending, self._peers)
+        return await self._refuse_peer(pending, asked, entering)
+
+    async def _answer_gate(self, pending: PendingConnection, peers: PeerIdentities) -> IngressRefusal | None:
+        """Tell the gate of a pod whether the pod is known at the address that it asks from."""
+        question = await read_gate_question(pending)
+        if not isinstance(question, GateQuestion):
+            return question
+        if code := peers.gate_code(pending.peer, question.uid):
+            return IngressRefusal(code)
+        await pending.client.send(gate_answer(question), pending.bounds.close_time)
+        return None
 
     async def _refuse_peer(
         self,

@@ -32,6 +32,10 @@ class PeerIdentities(Protocol):
         """Return whose a connection from this address is that is accepted now."""
         ...
 
+    def gate_code(self, peer: str, uid: str) -> str:
+        """Return why this peer is not the pod of this UID; empty if it is."""
+        ...
+
     async def ask_again(self, peer: str) -> PeerIdentity:
         """Return the same for a peer that was not known, after the cluster was asked about it."""
         ...

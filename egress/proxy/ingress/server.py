@@ -74,7 +74,7 @@ class IngressServer:
         self._metrics = metrics or Metrics()
         self._bounds = bounds or IngressLimits()
         self._guard = PasswordGuard(self._bounds)
-        self._passage = ConnectionAdmission(engine, lanes, self._guard)
+        self._passage = ConnectionAdmission(engine, lanes, self._guard, peers)
         self._lanes = lanes
         self._acceptors: dict[Listener, Acceptor] = {}
         self._https: dict[str, set[Listener]] = {}

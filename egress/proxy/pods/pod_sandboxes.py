@@ -26,6 +26,7 @@ from egress.types import Identity, Parameters, Workload
 POOLED_CODE: Final = "identity.pooled"
 GONE_CODE: Final = "identity.gone"
 CHANGED_CODE: Final = "identity.changed"
+MISMATCH_CODE: Final = "identity.mismatch"
 REVOKED_CODE: Final = "access.withdrawn"
 _POLL_INTERVAL: Final = 0.02
 _CLOSE_TIMEOUT: Final = 2.0
@@ -109,6 +110,19 @@ class PodSandboxes:
         served = self._serve(found, choice)
         code = REVOKED_CODE if found.sandbox in self._revoked else ""
         return PeerIdentity(replace(served.identity, workload=workload), code)
+
+    def gate_code(self, peer: str, uid: str) -> str:
+        """Return why this peer is not the pod of this UID; empty if it is.
+
+        A pod whose sandbox is pooled, or not claimed yet, is known all the same: its rights come later.
+        """
+        pod = self._map.pod_at(peer)
+        if not isinstance(pod, WatchedPod):
+            return pod
+        if pod.metadata.uid != uid:
+            return MISMATCH_CODE
+        is_sandbox = pod.metadata.belongs_to_agent_sandbox or pod.metadata.is_workload
+        return "" if is_sandbox else IdentityFault.UNOWNED
 
     async def ask_again(self, peer: str) -> PeerIdentity:
         """Return the same after the API server was asked about a peer that no watch has told of."""

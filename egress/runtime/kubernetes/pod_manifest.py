@@ -110,6 +110,7 @@ def pod_manifest(spec: Spec, facts: GatewayFacts, settings: KubernetesSettings, 
         facts.image,
         TRUST_NAME,
         trust_folder_variables(ProxyAddress(facts.address).url, TRUST_FOLDER),
+        tells_pods_apart=True,
     )
     inject_pod(pod, plan, keeps_gate=False)
     return {"apiVersion": "v1", "kind": "Pod", **pod}

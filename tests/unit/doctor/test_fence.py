@@ -84,7 +84,7 @@ def test_a_network_without_the_proxy_is_no_proof() -> None:
     [({PROXY, API}, "10.96.0.1:443 answered, and must not"), (set(), "the proxy does not answer")],
 )
 def test_a_fence_that_never_holds_ends_with_its_fault(answering: set[FenceAddress], said: str) -> None:
-    plan = FencePlan((API, NODE), (PROXY,), interval=0, timeout=0)
+    plan = FencePlan((API, NODE), (PROXY,), interval=0, timeout=0.2)
     with pytest.raises(ContentError, match=said) as raised:
         gate(Network(answering), plan)
     assert "kubectl get networkpolicy" in raised.value.hint

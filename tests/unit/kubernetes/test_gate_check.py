@@ -65,3 +65,32 @@ def test_the_shipped_gate_has_no_finding_and_an_odd_number_of_passes_has() -> No
         gate(objects)["args"][-1] = f"--passes={passes}"
         (pod,) = as_set(objects).sandboxes
         assert "gate.passes" in {each.code for each in check_gate(pod)}
+
+
+GATEWAY = "--gateway=10.96.0.92:3128"
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "is_proof"),
+    [
+        ([GATEWAY, "--uid=$(POD_UID)"], "metadata.uid", True),
+        ([GATEWAY, "--uid", "$(POD_UID)"], "metadata.uid", True),
+        ([], "metadata.uid", False),
+        ([GATEWAY], "metadata.uid", False),
+        (["--uid=$(POD_UID)"], "metadata.uid", False),
+        ([GATEWAY, "--uid=$(OTHER)"], "metadata.uid", False),
+        ([GATEWAY, "--uid=$(POD_UID)"], "status.podIP", False),
+        ([GATEWAY, "--uid=6f0c2f0e"], "metadata.uid", False),
+        # The last one counts.
+        ([GATEWAY, "--uid=$(POD_UID)", "--uid=6f0c2f0e"], "metadata.uid", False),
+    ],
+)
+def test_a_gateway_that_tells_pods_apart_is_asked_for_the_uid_that_the_cluster_fills_in(
+    words: list[str], path: str, *, is_proof: bool
+) -> None:
+    objects = shipped()
+    gate(objects)["args"] = [*gate(objects)["args"], *words]
+    gate(objects)["env"].append({"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": path}}})
+    (pod,) = as_set(objects).sandboxes
+    codes = {each.code for each in check_gate(pod, needs_uid=True)}
+    assert ("gate.uid" not in codes) is is_proof

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -136,4 +137,8 @@ def test_the_gate_asks_for_the_proxy_of_its_plan() -> None:
         *(f"--proxy=[fd00::92]:{port}" for port in (3128, 443, 53)),
     ]
     assert keeps_proxy(ManifestNode(made, (), []), plan)
+    asking = gate_container(replace(plan, tells_pods_apart=True))
+    assert asking["args"] == ["gate", "--gateway=[fd00::92]:3128", "--uid=$(POD_UID)"]
+    assert {"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}} in asking["env"]  # type: ignore[operator]
+    assert keeps_proxy(ManifestNode(asking, (), []), plan)
     assert not keeps_proxy(ManifestNode(made, (), []), PLAN)

@@ -37,9 +37,13 @@ class FakePeers:
         self.who = PeerIdentity(Identity("pod", workload=POD))
         self.again = self.who
         self.asked = 0
+        self.pod = "p-uid"
 
     def identify(self, peer: str) -> PeerIdentity:
         return self.who
+
+    def gate_code(self, peer: str, uid: str) -> str:
+        return "" if uid == self.pod else "identity.mismatch"
 
     async def ask_again(self, peer: str) -> PeerIdentity:
         self.asked += 1

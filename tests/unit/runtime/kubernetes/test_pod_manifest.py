@@ -63,7 +63,7 @@ def test_the_check_of_manifests_finds_nothing(values: dict[str, object]) -> None
 def test_the_gate_comes_first_and_from_the_image_of_the_gateway() -> None:
     gate = made(KubernetesSettings(blocked=("10.96.0.10:53",)))["spec"]["initContainers"][0]
     assert (gate["name"], gate["image"]) == ("egress-gate", "egress-proxy")
-    assert {"--blocked=10.96.0.10:53", "--proxy=10.96.0.92:3128"} <= set(gate["args"])
+    assert {"--blocked=10.96.0.10:53", "--gateway=10.96.0.92:3128"} <= set(gate["args"])
 
 
 def test_a_pod_has_an_end_an_owner_and_its_profile() -> None:
