@@ -184,7 +184,8 @@ def open_embedded(  # noqa: PLR0913 - each parameter is a setting of the fleet
         about = replace(about, audit=audit, run=run, runtime_dir=private)
         # Of the environment that the proxy was started with: its secrets are read from there.
         environment_policy = EnvironmentPolicy.for_proxy(private, environ)
-        roots = tuple(_given_paths("--upstream-ca", environ, options))
+        trusted = ("--upstream-ca", "--otlp-ca")
+        roots = tuple(path for flag in trusted for path in _given_paths(flag, environ, options))
         mount_policy = MountPolicy.for_proxy(private, environ, roots)
         kept = None
         if keeps and isinstance(made, KeepingRuntime):
@@ -216,9 +217,21 @@ def _engines(environ: Mapping[str, str]) -> list[Path]:
         return []
 
 
+_OWN_FILES: Final = (
+    "--audit-dir",
+    "--audit-key",
+    "--authority-file",
+    "--metrics-token-file",
+    "--otlp-headers-file",
+    "--password-file",
+    "--service-account",
+    "--state-dir",
+)
+
+
 def _own_files(environ: Mapping[str, str], options: Sequence[str]) -> Iterator[Path]:
-    """Files that the settings place elsewhere and no sandbox may see: the log, its key, passwords, tokens."""
-    for flag in ("--audit-dir", "--audit-key", "--metrics-token-file", "--password-file", "--state-dir"):
+    """Files that the settings place elsewhere and no sandbox may see: the log, keys, passwords, tokens."""
+    for flag in _OWN_FILES:
         yield from _given_paths(flag, environ, options)
 
 

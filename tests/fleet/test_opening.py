@@ -18,12 +18,14 @@ import structlog
 
 from egress.api_server.server import ApiServer
 from egress.audit import verify_log
+from egress.ca import new_authority_file
 from egress.fleet import Fleet, RemoteRuntime, open_fleet, opening
 from egress.fleet.embedded_proxy import EmbeddedProxy
 from egress.fleet.errors import ProxyFailedError
 from egress.fleet.protocol import FleetInfo, SandboxFleet
 from egress.fleet.runtime_choice import RuntimeChoice, RuntimeParameters
 from egress.logger import EventLogger
+from egress.proxy.clock import SystemClock
 from egress.review import Filters, Index
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.errors import (
@@ -146,13 +148,20 @@ def test_what_settings_place_elsewhere_is_closed_to_sandboxes(
         ("key", "AUDIT_KEY"),
         ("word", "PASSWORD_FILE"),
         ("count", "METRICS_TOKEN_FILE"),
+        ("head", "OTLP_HEADERS_FILE"),
+        ("authority", "AUTHORITY_FILE"),
+        ("account", "SERVICE_ACCOUNT"),
     ):
         (tmp_path / name).mkdir()
         monkeypatch.setenv(f"EGRESS_{variable}", str(tmp_path / name / "it"))
     given, counted = put(tmp_path / "given/it", "another-one-of-these"), put(tmp_path / "count/it", "t" * 40)
-    for file in (given, counted):
+    headers = put(tmp_path / "head/it", "authorization: another-one\n")
+    authority = tmp_path / "authority/it"
+    authority.write_bytes(new_authority_file("gateway", SystemClock().now()))
+    for file in (given, counted, headers, authority):
         file.chmod(0o600)
     monkeypatch.setenv("EGRESS_METRICS", "127.0.0.1:0")
+    monkeypatch.setenv("EGRESS_OTLP", "http://127.0.0.1:9")
     places: list[RuntimeParameters] = []
 
     def made(_: RuntimeChoice, place: RuntimeParameters) -> tuple[Runtime, FleetInfo]:
@@ -163,7 +172,7 @@ def test_what_settings_place_elsewhere_is_closed_to_sandboxes(
     options = ("--password-file", str(given))
     with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder, options=options):
         [place] = places
-        for name in ("log", "key", "word", "count", "given"):
+        for name in ("log", "key", "word", "count", "head", "authority", "account", "given"):
             for writable in (False, True):
                 mount = Mount(source=tmp_path / name, target="/work", writable=writable)
                 with pytest.raises(MountError, match="must not see"):
@@ -175,13 +184,14 @@ def test_no_sandbox_writes_the_certificates_that_the_proxy_trusts(
     rules: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next proxy would take its own authority for that of every host."""
-    for name in ("named", "first", "second"):
+    for name in ("named", "first", "second", "collector"):
         (tmp_path / name).mkdir()
         Certificates().write_ca(tmp_path / name / "ca.pem")
     monkeypatch.setenv("EGRESS_UPSTREAM_CA", f"{tmp_path}/first/ca.pem:{tmp_path}/second/ca.pem")
-    options = (f"--upstream-ca={tmp_path}/named/ca.pem",)
+    monkeypatch.setenv("EGRESS_OTLP", "https://127.0.0.1:9")
+    options = (f"--upstream-ca={tmp_path}/named/ca.pem", f"--otlp-ca={tmp_path}/collector/ca.pem")
     with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder, options=options) as fleet:
-        for name in ("named", "first", "second"):
+        for name in ("named", "first", "second", "collector"):
             wrong = Mount(source=tmp_path / name, target="/work", writable=True)
             with pytest.raises(MountError, match="certificates that the proxy trusts"):
                 fleet.create(Spec(name=name, image="any", mounts=(wrong,)))
