@@ -45,6 +45,10 @@ VALUES: Final[Mapping[str, Json]] = {
             "namespaceSelector": {"matchLabels": {"egress": "fenced"}},
         },
         "secrets": {"readable": ["github", "registry"]},
+        "metrics": {"enabled": True, "serviceMonitor": True, "scraper": {"namespace": "observability"}},
+        "outbound": {
+            "rules": [{"to": [{"namespaceSelector": {}, "podSelector": {}}], "ports": [{"port": 4318}]}]
+        },
         "cluster": {
             "apiServers": [{"address": "10.96.0.1", "port": 443}, {"address": "fd00::5", "port": 6443}],
             "nodeRanges": ["10.0.0.0/16", "fd00::/64"],

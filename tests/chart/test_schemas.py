@@ -17,7 +17,11 @@ from tests.chart.rendered_chart import EXAMPLES, VALUES, Json, objects, one, par
 VERSIONS: Final = [f"1.{minor}" for minor in range(30, 38)]
 SCHEMAS: Final = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema"
 # Kinds that come with somebody else's definitions, which no release of Kubernetes has.
-FOREIGN_GROUPS: Final = ("extensions.agents.x-k8s.io",)
+FOREIGN_GROUPS: Final = (
+    "extensions.agents.x-k8s.io",
+    "monitoring.coreos.com",
+    "policy.networking.k8s.io",
+)
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chart.rendered_chart import HelmError, Json, objects, one, rendered
+from tests.chart.rendered_chart import VALUES, HelmError, Json, objects, one, rendered
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,14 @@ from tests.chart.rendered_chart import HelmError, Json, objects, one, rendered
         {"image": {"name": "egress proxy"}},
         {"image": {"pullPolicy": "Sometimes"}},
         {"state": {"kind": "hostPath"}},
+        {"metrics": {"enabled": "yes"}},
+        {"metrics": {"scraper": {"labels": {}, "name": "x"}}},
+        {"outbound": {"rules": [{"ports": [{"port": 443}]}]}},
+        {"outbound": {"rules": [{"to": [], "ports": [{"port": 443}]}]}},
+        {"admission": {"validate": "no"}},
+        {"admission": {"images": ["'] + ['x"]}},
+        {"gate": {"canary": "example.com:443"}},
+        {"adminPolicy": {"priority": 1001}},
         {"rules": {"text": ["version: 1"]}},
     ],
     ids=str,
@@ -80,3 +88,42 @@ def test_no_rule_leads_to_an_api_server() -> None:
         ways = one(found, "NetworkPolicy", name)["spec"]["egress"]
         assert {"to": [{"ipBlock": {"cidr": "203.0.113.5/32"}}], "ports": [{"port": 6443}]} in ways
         assert {"to": [{"ipBlock": {"cidr": "2001:db8::5/128"}}], "ports": [{"port": 6443}]} in ways
+
+
+def test_metrics_are_for_those_who_scrape() -> None:
+    def ways(values: Json) -> list[Json]:
+        found: list[Json] = one(objects(values), "NetworkPolicy", "proxy")["spec"]["ingress"]
+        return found
+
+    assert len(ways({})) == 1
+    _, scraper = ways({"metrics": {"enabled": True, "scraper": {"namespace": "observability"}}})
+    assert scraper["ports"] == [{"port": 9464}]
+    (peer,) = scraper["from"]
+    assert peer["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "observability"}}
+    assert peer["podSelector"] == {"matchLabels": {"app.kubernetes.io/name": "prometheus"}}
+
+
+def test_the_admin_policy_holds_for_every_pod_but_the_gateway_and_the_job() -> None:
+    assert "ClusterNetworkPolicy" not in {each["kind"] for each in objects()}
+    spec = one(objects({"adminPolicy": {"enabled": True, "priority": 7}}), "ClusterNetworkPolicy")["spec"]
+    assert (spec["tier"], spec["priority"]) == ("Admin", 7)
+    (chosen,) = spec["subject"]["pods"]["podSelector"]["matchExpressions"]
+    assert chosen == {"key": "app", "operator": "NotIn", "values": ["egress-proxy", "egress-authority"]}
+    # The first rule that matches decides, so the way to the gateway stands before the wall.
+    way, wall = spec["egress"]
+    assert (way["action"], wall["action"]) == ("Pass", "Deny")
+    assert way["to"][0]["pods"]["podSelector"] == {"matchLabels": {"app": "egress-proxy"}}
+    assert wall["to"] == [{"networks": ["0.0.0.0/0", "::/0"]}]
+
+
+def test_no_secret_is_a_value_or_an_object_of_the_chart() -> None:
+    canary = "canary-of-a-secret"
+    for values in ({"secrets": {"token": canary}}, {"secrets": {"mounted": {"token": canary}}}):
+        with pytest.raises(HelmError) as refused:
+            rendered(values)
+        # Not even the error repeats it.
+        assert canary not in str(refused.value)
+    for values in VALUES.values():
+        assert "Secret" not in {each["kind"] for each in objects(values)}
+        pod = one(objects(values), "StatefulSet")["spec"]["template"]["spec"]
+        assert all("valueFrom" not in each for each in pod["containers"][0]["env"])

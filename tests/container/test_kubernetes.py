@@ -11,7 +11,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from egress.address_check import classify_address
+from egress.cluster.authority_objects import AUTHORITY_KEY, AUTHORITY_NAME, TRUST_NAME
 from egress.doctor.fence import read_address
+from egress.kubernetes.authority_job import AUTHORITY_COMMAND
 from egress.policy.bundled_presets import preset_texts
 from egress.rules.compile.load import RuleText, load
 from tests.cli.command import egress
@@ -29,7 +31,8 @@ def part(kind: str, name: str) -> Json:
     return found
 
 
-PROXY: Final = part("Deployment", "egress-proxy")["spec"]["template"]
+GATEWAY: Final = part("StatefulSet", "egress-proxy")["spec"]
+PROXY: Final = GATEWAY["template"]
 WORKLOAD: Final = part("Pod", "workload")
 PODS: Final = [PROXY["spec"], WORKLOAD["spec"]]
 
@@ -41,8 +44,15 @@ def containers() -> Iterator[Json]:
 
 def test_every_part_has_a_name_in_one_namespace() -> None:
     assert len({(each["kind"], each["metadata"]["name"]) for each in PARTS}) == len(PARTS)
-    rooms = {each["metadata"].get("namespace") for each in PARTS if each["kind"] != "Namespace"}
-    assert rooms == {"agents"}
+    of_cluster = [each for each in PARTS if "namespace" not in each["metadata"]]
+    # Names of the cluster carry the namespace, so that two namespaces are no trouble.
+    assert all("agents" in each["metadata"]["name"] for each in of_cluster)
+    assert {each["kind"] for each in of_cluster} == {
+        "Namespace",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    }
+    assert {each["metadata"].get("namespace") for each in PARTS if each not in of_cluster} == {"agents"}
 
 
 @pytest.mark.parametrize("pod", PODS, ids=["proxy", "workload"])
@@ -95,8 +105,9 @@ def test_every_limit_of_a_processor_has_a_request_beside_it() -> None:
 
 
 def test_what_is_mounted_is_there() -> None:
-    for pod in PODS:
-        volumes = {each["name"] for each in pod["volumes"]}
+    claims = [each["metadata"]["name"] for each in GATEWAY["volumeClaimTemplates"]]
+    for pod, more in zip(PODS, (claims, []), strict=True):
+        volumes = {*(each["name"] for each in pod["volumes"]), *more}
         for container in pod["containers"]:
             assert {each["name"] for each in container["volumeMounts"]} == volumes
 
@@ -141,7 +152,9 @@ def test_the_proxy_reaches_nothing_near() -> None:
         for to in way["to"]
         if "ipBlock" in to
     ]
-    (block,) = blocks
+    (block,) = [each for each in blocks if each["cidr"] == "0.0.0.0/0"]
+    # Beside what is far there is the API server, and nothing with more than one address.
+    assert {each["cidr"] for each in blocks} == {"0.0.0.0/0", "::/0", "10.96.0.1/32"}
     shut = [IPv4Network(each) for each in block["except"]]
     for address in ("10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1"):
         assert not classify_address(address).allowed
@@ -161,9 +174,33 @@ def test_the_service_leads_to_the_ports_of_the_pod() -> None:
         assert named[each["targetPort"]] == each["port"]
 
 
-def test_there_is_one_proxy_at_a_time() -> None:
-    spec = part("Deployment", "egress-proxy")["spec"]
-    assert (spec["replicas"], spec["strategy"]["type"]) == (1, "Recreate")
+def test_every_replica_writes_a_log_of_its_own() -> None:
+    assert GATEWAY["replicas"] == 2
+    (claim,) = GATEWAY["volumeClaimTemplates"]
+    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+    (container,) = PROXY["spec"]["containers"]
+    state = next(each["value"] for each in container["env"] if each["name"] == "EGRESS_STATE_DIR")
+    mount = next(each["mountPath"] for each in container["volumeMounts"] if each["name"] == "state")
+    # Below the volume: what a cluster mounts is open to its group.
+    assert Path(state).parent == Path(mount)
+
+
+def test_replicas_show_one_authority_whose_key_no_other_pod_mounts() -> None:
+    (secret,) = [each["secret"] for each in PROXY["spec"]["volumes"] if each["name"] == "authority"]
+    assert secret["secretName"] == AUTHORITY_NAME
+    (container,) = PROXY["spec"]["containers"]
+    (mount,) = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "authority"]
+    assert f"--authority-file={mount}/{AUTHORITY_KEY}" in container["args"]
+    (trust,) = [each["configMap"] for each in WORKLOAD["spec"]["volumes"] if each["name"] == "trust"]
+    assert trust == {"name": TRUST_NAME}
+    (job,) = part("Job", "egress-authority")["spec"]["template"]["spec"]["containers"]
+    assert tuple(job["args"]) == AUTHORITY_COMMAND[1:]
+    for rule in part("Role", "egress-proxy")["rules"]:
+        assert "secrets" not in rule["resources"]
+
+
+def test_a_sandbox_stays_with_one_replica() -> None:
+    assert service()["sessionAffinity"] == "ClientIP"
 
 
 def test_the_command_line_is_one(tmp_path: Path) -> None:

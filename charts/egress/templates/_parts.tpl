@@ -1,7 +1,6 @@
 {{/* The labels of everything that the chart makes. */}}
 {{- define "egress.labels" -}}
 app.kubernetes.io/name: egress
-app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{/* The rights of every container: none. */}}

@@ -24,8 +24,8 @@ _EXTENSIONS: Final = "extensions.agents.x-k8s.io/v1beta1"
 
 
 def shipped() -> list[Json]:
-    """The objects of container/kubernetes.yaml."""
-    return deepcopy(_PARTS)
+    """The objects of container/kubernetes.yaml that the check reads: no admission policies."""
+    return [deepcopy(each) for each in _PARTS if not each["kind"].startswith("Validating")]
 
 
 def part(objects: list[Json], kind: str, name: str = "") -> Json:

@@ -163,7 +163,7 @@ WEAKENED: list[tuple[str, Change]] = [
     ("pod.secret", volume(secret={"secretName": "egress-token"})),
     ("pod.secret", volume(projected={"sources": [{"secret": {"name": "egress-token"}}]})),
     ("pod.secret", volume(csi={"driver": "secrets-store.csi.k8s.io"})),
-    ("pod.proxy-volume", volume(persistentVolumeClaim={"claimName": "egress-state"})),
+    ("pod.proxy-volume", volume(persistentVolumeClaim={"claimName": "state-egress-proxy-0"})),
     ("pod.volume", volume(nfs={"server": "nfs.example.com", "path": "/"})),
     ("pod.volume", volume(gitRepo={"repository": "https://git.example.com/x"})),
     ("pod.dns", on_pod(dnsPolicy="ClusterFirst")),
@@ -223,7 +223,7 @@ WEAKENED: list[tuple[str, Change]] = [
         ),
     ),
     ("gate.mounts", on_gate(volumeMounts=[{"name": "workspace", "mountPath": "/usr"}])),
-    ("proxy.program", on("Deployment", "egress-proxy", (*POD_OF_PROXY, "args"), ["status"])),
+    ("proxy.program", on("StatefulSet", "egress-proxy", (*POD_OF_PROXY, "args"), ["status"])),
     ("proxy.ingress", policy({"policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": {}}]}]})),
     ("proxy.egress", on("NetworkPolicy", "proxy", ("spec", "egress", 0, "to", 0, "ipBlock", "except"), [])),
 ]
@@ -258,7 +258,7 @@ def numbered(cases: list[tuple[str, Change]]) -> list[str]:
 def test_the_shipped_manifest_has_no_finding() -> None:
     found = check_manifests([read_manifests("k.yaml", SHIPPED.read_text("utf-8"))], "", PodLabels())
     assert found.findings == ()
-    assert (found.objects, found.sandboxes, found.policies) == (9, 1, 3)
+    assert (found.objects, found.sandboxes, found.policies) == (23, 1, 4)
     assert checked(shipped()).findings == ()
 
 
@@ -298,7 +298,7 @@ def test_a_finding_names_file_line_document_object_and_path() -> None:
     text = text_of(changed(shipped(), on_context(privileged=True)))
     (finding,) = check_manifests([read_manifests("k.yaml", text)], "", PodLabels()).findings
     assert finding.place.file == "k.yaml"
-    assert finding.place.line == 2 * finding.document - 1 == 17
+    assert finding.place.line == 2 * finding.document - 1 == 33
     assert finding.title == "Pod agents/workload"
     assert finding.path == "spec.containers[0].securityContext.privileged"
 

@@ -32,6 +32,7 @@ def test_a_policy_selects_pods_of_its_namespace() -> None:
         "nothing": Match.YES,
         "workload-to-proxy": Match.YES,
         "proxy": Match.NO,
+        "authority": Match.NO,
         "python": Match.YES,
     }
     assert policy({}).selects(pod, pod.labels) is Match.NO
@@ -43,9 +44,9 @@ def test_a_template_has_a_policy_unless_it_is_unmanaged() -> None:
     spec.pop("networkPolicy")
     (template,) = [each for each in as_set(objects).objects if each.kind == "SandboxTemplate"]
     assert has_default_policy(template)
-    assert len(as_set(objects).policies["agents"]) == 4
+    assert len(as_set(objects).policies["agents"]) == 5
     spec["networkPolicyManagement"] = "Unmanaged"
     (template,) = [each for each in as_set(objects).objects if each.kind == "SandboxTemplate"]
     assert not is_managed(template.node.at("spec"))
     assert not has_default_policy(template)
-    assert len(as_set(objects).policies["agents"]) == 3
+    assert len(as_set(objects).policies["agents"]) == 4

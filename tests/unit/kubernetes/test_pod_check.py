@@ -45,9 +45,6 @@ def test_a_pod_of_agent_sandbox_needs_the_label_that_the_proxy_admits() -> None:
 
 def test_the_volume_of_a_replica_is_not_for_a_sandbox() -> None:
     objects = shipped()
-    proxy = part(objects, "Deployment")
-    proxy |= {"kind": "StatefulSet"}
-    proxy["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "state"}}]
     volume = {"name": "a", "persistentVolumeClaim": {"claimName": "state-egress-proxy-1"}}
     pod(objects)["volumes"].append(volume)
     assert found(objects) == {"pod.proxy-volume"}

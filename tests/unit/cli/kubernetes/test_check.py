@@ -28,15 +28,15 @@ def weak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_shipped_manifest_is_fine(capsys: Captured) -> None:
     assert main(["k8s", "check", str(SHIPPED)]) == 0
-    assert capsys.readouterr().out == f"ok {SHIPPED}: 9 objects, 1 sandbox pod, 3 network policies\n"
+    assert capsys.readouterr().out == f"ok {SHIPPED}: 23 objects, 1 sandbox pod, 4 network policies\n"
 
 
 def test_findings_are_printed_with_their_cure_and_counted(weak: Path, capsys: Captured) -> None:
     assert main(["k8s", "check", str(weak)]) == 1
     out = capsys.readouterr().out.splitlines()
     assert len(out) == 5
-    assert out[0].endswith("[pod.service-links: document 9, Pod agents/workload, spec.enableServiceLinks]")
-    assert out[2].startswith("weak.yaml:17:")
+    assert out[0].endswith("[pod.service-links: document 17, Pod agents/workload, spec.enableServiceLinks]")
+    assert out[2].startswith("weak.yaml:33:")
     assert out[3] == "  hint: remove `hostPID`"
     assert out[4] == "1 error, 1 warning in weak.yaml"
 
@@ -51,16 +51,16 @@ def test_an_accepted_code_is_a_notice_and_a_warning_fails_when_strict(weak: Path
 def test_json_has_the_same_findings(weak: Path, capsys: Captured) -> None:
     assert main(["k8s", "check", str(weak), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert (found["ok"], found["files"], found["objects"]) == (False, ["weak.yaml"], 9)
-    assert found["sandboxes"], found["policies"] == (1, 3)
+    assert (found["ok"], found["files"], found["objects"]) == (False, ["weak.yaml"], 17)
+    assert found["sandboxes"], found["policies"] == (1, 4)
     finding = found["findings"][1]
     assert finding.pop("column") > 1
     assert finding == {
         "code": "pod.host-pid",
         "severity": "error",
         "file": "weak.yaml",
-        "line": 17,
-        "document": 9,
+        "line": 33,
+        "document": 17,
         "object": "Pod agents/workload",
         "path": "spec.hostPID",
         "message": "the pod sees the processes of its node",

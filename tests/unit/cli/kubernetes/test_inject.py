@@ -66,7 +66,7 @@ def test_a_weakness_that_remains_stops_it_unless_the_object_is_skipped(
     assert main(["k8s", "inject", str(path)]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert "[pod.host-pid: document 9, Pod agents/workload, spec.hostPID]" in err
+    assert "[pod.host-pid: document 17, Pod agents/workload, spec.hostPID]" in err
     assert "nothing was printed: 1 error in" in err
     assert main(["k8s", "inject", str(path), "--skip", "workload"]) == 0
     assert capsys.readouterr().out == text_of(objects)

@@ -41,6 +41,6 @@ def test_a_file_that_is_missing_is_no_rule_file(tmp_path: Path) -> None:
 def test_labels_are_keys_with_values(capsys: pytest.CaptureFixture[str]) -> None:
     swapped = ["--sandbox-label", "app=egress-proxy", "--proxy-label", "egress=workload"]
     assert main(["k8s", "check", str(SHIPPED), *swapped]) == 1
-    assert "Deployment agents/egress-proxy" in capsys.readouterr().out
+    assert "StatefulSet agents/egress-proxy" in capsys.readouterr().out
     for text in ("egress", "=x", "a=", "a b=c"):
         assert main(["k8s", "check", str(SHIPPED), "--proxy-label", text]) == 2
