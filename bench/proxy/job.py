@@ -33,6 +33,7 @@ class Job:
     target: str = "/small"
     proxy: int = 0
     """The proxy's port; 0 goes to the upstream directly."""
+    proxy_host: str = "127.0.0.1"
     pid: int = 0
     """The proxy's process, whose tree is charged; 0 charges nobody."""
     connections: int = 32

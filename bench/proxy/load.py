@@ -40,8 +40,11 @@ def context_for(job: Job) -> ssl.SSLContext:
     return context
 
 
-def connect(job: Job, context: ssl.SSLContext, session: ssl.SSLSession | None = None) -> ssl.SSLSocket:
-    sock = socket.create_connection(("127.0.0.1", job.proxy or job.port), timeout=30)
+def connect(
+    job: Job, context: ssl.SSLContext, session: ssl.SSLSession | None = None, source: str = ""
+) -> ssl.SSLSocket:
+    to = (job.proxy_host, job.proxy) if job.proxy else ("127.0.0.1", job.port)
+    sock = socket.create_connection(to, timeout=30, source_address=(source, 0) if source else None)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if job.proxy:
         authority = f"{job.name}:{job.port}"
