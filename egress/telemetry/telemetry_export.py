@@ -7,7 +7,7 @@ dials. The rate is that of one sandbox, the queue is for all: a sandbox that flo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from egress.audit.facts import ExchangeFacts
@@ -23,8 +23,9 @@ MAX_QUEUED_ITEMS: Final = 8192
 """Spans that wait, and lines."""
 MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
 MAX_QUEUED_SNAPSHOTS: Final = 4
-SPAN_BYTES: Final = 1024
-"""As many as a span may take: its texts are bounded, and most are shared."""
+SPAN_BYTES: Final = 2048
+"""As many as a span may take, without a long path: its other texts are bounded."""
+_SHORT_PATH_CHARS: Final = 256
 CLOSE_SECONDS: Final = 2.0
 _SECOND: Final = 1_000_000_000
 
@@ -82,7 +83,12 @@ class TelemetryExport:
             return
         if not self._span_rates.take(record.identity.sandbox):
             self._over_rate["traces"] += 1
-        elif queue.put(ExchangeSpan(record, facts, self.clock.now_ns()), SPAN_BYTES):
+            return
+        # A path may be as long as a head, and no span has it. A copy without it takes longer than all else
+        # here, so short ones are left in.
+        if record.query or len(record.path) > _SHORT_PATH_CHARS:
+            record = replace(record, path="", query=())
+        if queue.put(ExchangeSpan(record, facts, self.clock.now_ns()), SPAN_BYTES):
             self.worker.notify("traces")
 
     def line(self, text: bytes, sandbox: str) -> None:

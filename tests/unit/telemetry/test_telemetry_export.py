@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from egress.exchange import Destination
 from egress.telemetry.export_queue import ExportQueue
 from egress.telemetry.export_worker import ExportWorker, SignalExport
 from egress.telemetry.metric_families import gauge
@@ -13,6 +14,7 @@ from egress.telemetry.prometheus_text import prometheus_text
 from egress.telemetry.telemetry_export import (
     MAX_QUEUED_BYTES,
     MAX_QUEUED_ITEMS,
+    SPAN_BYTES,
     ExportQueues,
     TelemetryExport,
 )
@@ -86,11 +88,30 @@ def test_many_sandboxes_together_cannot_fill_the_memory() -> None:
         telemetry.line(line, f"sandbox-{number}")
     assert telemetry.queues.traces is not None
     assert telemetry.queues.logs is not None
-    assert len(telemetry.queues.traces) == MAX_QUEUED_ITEMS
-    assert telemetry.queues.traces.dropped == 2 * MAX_QUEUED_ITEMS
+    assert len(telemetry.queues.traces) == MAX_QUEUED_BYTES // SPAN_BYTES <= MAX_QUEUED_ITEMS
+    dropped = 3 * MAX_QUEUED_ITEMS - len(telemetry.queues.traces)
+    assert telemetry.queues.traces.dropped == dropped
     assert len(telemetry.queues.logs) * len(line) <= MAX_QUEUED_BYTES
     text = prometheus_text(telemetry.families())
-    assert f'reason="queue",signal="traces"}} {2 * MAX_QUEUED_ITEMS}\n' in text
+    assert f'reason="queue",signal="traces"}} {dropped}\n' in text
+
+
+def test_a_span_that_waits_is_no_larger_than_it_counts_for() -> None:
+    """A path may be as long as a head; the longest of all other texts fit in what is counted."""
+    telemetry = export()
+    long = replace(
+        RECORD,
+        identity=Identity("s" * 63, "p" * 63),
+        destination=Destination("https", f"{'h' * 60}.{'h' * 60}.{'h' * 60}.{'h' * 60}", 443),
+        method="M" * 32,
+        path="/" + "p" * 60_000,
+        query=(("k" * 64, ("v" * 256,)),),
+    )
+    telemetry.exchange(long, FACTS)
+    telemetry.exchange(replace(long, path="/" + "p" * 255, query=()), FACTS)
+    assert telemetry.queues.traces is not None
+    for span in telemetry.queues.traces.take(2):
+        assert len(repr(span)) < SPAN_BYTES
 
 
 def test_metrics_are_exported_when_it_is_time() -> None:
