@@ -111,7 +111,8 @@ WEAK: Final[dict[str, tuple[Change, str]]] = {
     "no metadata": (lambda pod: at(pod, *GATE, "args").remove("--blocked=169.254.169.254:80"), ARGUMENTS),
     "no name server": (lambda pod: at(pod, *GATE, "args").remove("--blocked=10.96.0.10:53"), ARGUMENTS),
     "no canary": (lambda pod: at(pod, *GATE, "args").remove("--blocked=1.1.1.1:443"), ARGUMENTS),
-    "no gateway": (lambda pod: at(pod, *GATE, "args").remove("--proxy=10.96.0.92:3128"), ARGUMENTS),
+    "no gateway": (lambda pod: at(pod, *GATE, "args").remove("--gateway=10.96.0.92:3128"), ARGUMENTS),
+    "no pod": (lambda pod: at(pod, *GATE, "args").remove("--uid=$(POD_UID)"), ARGUMENTS),
     "a canary of its own": (
         lambda pod: at(pod, *GATE, "args").__setitem__(
             at(pod, *GATE, "args").index("--blocked=1.1.1.1:443"), "--blocked=192.0.2.1:443"

@@ -90,11 +90,18 @@ def test_the_gate_dials_what_answers_without_a_fence_and_every_way_to_the_proxy(
     others = [read_address(text) for text in blocked[2:]]
     assert any(ip_address(at.host).is_global for at in others)
     assert {(at.host, at.port) for at in others} >= {("169.254.169.254", 80), ("10.96.0.10", 53)}
-    proxy = {read_address(value) for option, _, value in words if option == "proxy"}
-    assert {at.host for at in proxy} == {ADDRESS}
-    assert {at.port for at in proxy} <= {each["port"] for each in service()["ports"]}
+    [(asked, uid)] = [
+        (read_address(gateway), uid)
+        for gateway in (value for option, _, value in words if option == "gateway")
+        for uid in (value for option, _, value in words if option == "uid")
+    ]
+    assert asked.host == ADDRESS
+    # The gate also dials the ports of names and of transparent TLS there.
+    assert {asked.port, 443, 53} <= {each["port"] for each in service()["ports"]}
+    assert uid == "$(POD_UID)"
     # Kubernetes leaves a variable that is not set as it stands, and then the gate does not open.
-    assert {each["name"] for each in gate["env"]} == {"NODE_IP"}
+    fields = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in gate["env"]}
+    assert fields == {"NODE_IP": "status.hostIP", "POD_UID": "metadata.uid"}
 
 
 def test_every_limit_of_a_processor_has_a_request_beside_it() -> None:

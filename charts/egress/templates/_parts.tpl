@@ -99,9 +99,8 @@ projected:
 - --blocked={{ .Values.cluster.nameServer.address }}:53
 - --blocked=169.254.169.254:80
 - --blocked={{ .Values.gate.canary }}
-- --proxy={{ .Values.service.address }}:3128
-- --proxy={{ .Values.service.address }}:443
-- --proxy={{ .Values.service.address }}:53
+- --gateway={{ .Values.service.address }}:3128
+- --uid=$(POD_UID)
 {{- end }}
 
 {{/* The gate: the first init container of every sandbox. */}}
@@ -113,6 +112,8 @@ args:
   {{- include "egress.gate-arguments" . | nindent 2 }}
 env:
   - { name: NODE_IP, valueFrom: { fieldRef: { fieldPath: status.hostIP } } }
+  # The gateway has to know this very pod at its address, which another pod may have had before.
+  - { name: POD_UID, valueFrom: { fieldRef: { fieldPath: metadata.uid } } }
 # The reason why a pod does not start stands in its status.
 terminationMessagePolicy: FallbackToLogsOnError
 securityContext:

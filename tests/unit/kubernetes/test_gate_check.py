@@ -89,8 +89,9 @@ def test_a_gateway_that_tells_pods_apart_is_asked_for_the_uid_that_the_cluster_f
     words: list[str], path: str, *, is_proof: bool
 ) -> None:
     objects = shipped()
-    gate(objects)["args"] = [*gate(objects)["args"], *words]
-    gate(objects)["env"].append({"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": path}}})
+    kept = [each for each in gate(objects)["args"] if not each.startswith(("--gateway", "--uid"))]
+    gate(objects)["args"] = [*kept, *words]
+    gate(objects)["env"] = [{"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": path}}}]
     (pod,) = as_set(objects).sandboxes
     codes = {each.code for each in check_gate(pod, needs_uid=True)}
     assert ("gate.uid" not in codes) is is_proof

@@ -120,12 +120,6 @@ def sidecar_first(objects: list[Json]) -> None:
     pod(objects)["initContainers"].insert(0, helper)
 
 
-def on_proxy_of_pods(objects: list[Json]) -> None:
-    """A proxy that tells pods apart, whose gates do not prove which pod they are in."""
-    workload = part(objects, "Deployment", "egress-proxy")["spec"]["template"]["spec"]
-    workload["containers"][0]["args"].append("--kubernetes")
-
-
 WEAKENED: list[tuple[str, Change]] = [
     ("manifest.empty", lambda objects: objects.remove(part(objects, "Pod"))),
     ("manifest.shape", on_container(ports="none")),
@@ -196,11 +190,11 @@ WEAKENED: list[tuple[str, Change]] = [
     ("gate.blocked", without_arguments("--blocked")),
     ("gate.blocked", without_arguments("--blocked=1.1.1.1")),
     ("gate.blocked", without_arguments("--blocked=$(KUB")),
-    ("gate.proxy", without_arguments("--proxy")),
+    ("gate.proxy", without_arguments("--gateway")),
     ("gate.passes", with_argument("--passes=1")),
-    ("gate.uid", on_proxy_of_pods),
-    ("gate.uid", with_argument("--gateway=10.96.0.92:3128")),
-    ("gate.uid", with_argument("--uid=$(POD_UID)")),
+    ("gate.uid", without_arguments("--uid")),
+    ("gate.uid", without_arguments("--gateway", "--uid")),
+    ("gate.uid", with_argument("--uid=6f0c2f0e")),
     ("gate.arguments", with_argument("--help")),
     ("gate.env", on_gate(env=[{"name": "NODE_IP", "value": "192.0.2.1"}])),
     (

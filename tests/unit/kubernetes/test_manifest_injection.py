@@ -15,7 +15,8 @@ from egress.kubernetes.pod_shapes import POD_FIELDS
 from tests.unit.kubernetes.manifest_samples import SHIPPED, Json, agent_sandboxes, part, shipped, text_of
 
 BLOCKED = ("$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)", "1.1.1.1:443")
-PLAN = InjectionPlan("10.96.0.92", BLOCKED, variables={"HTTPS_PROXY": "http://10.96.0.92:3128"})
+PROXY = {"HTTPS_PROXY": "http://10.96.0.92:3128"}
+PLAN = InjectionPlan("10.96.0.92", BLOCKED, variables=PROXY, tells_pods_apart=True)
 
 
 def inject(text: str, *skipped: str) -> InjectedManifests:
@@ -75,7 +76,7 @@ def test_a_gate_for_another_proxy_or_with_a_finding_is_replaced() -> None:
         objects = shipped()
         part(objects, "Pod")["spec"]["initContainers"][0]["args"].append(change)
         assert "egress-gate" in inject(text_of(objects)).text
-    other = SHIPPED.read_text("utf-8").replace("--proxy=10.96.0.92", "--proxy=10.96.0.93")
+    other = SHIPPED.read_text("utf-8").replace("--gateway=10.96.0.92", "--gateway=10.96.0.93")
     assert "egress-gate" in inject(other).text
 
 

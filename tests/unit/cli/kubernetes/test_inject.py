@@ -53,7 +53,7 @@ def test_an_address_of_version_6_stands_in_brackets(pod: str, capsys: Captured) 
     assert main(["k8s", "inject", pod, "--proxy", "fd00::92"]) == 0
     out = capsys.readouterr().out
     assert 'value: "http://[fd00::92]:3128"\n' in out
-    assert '- "--proxy=[fd00::92]:443"\n' in out
+    assert '- "--gateway=[fd00::92]:3128"\n' in out
 
 
 def test_a_weakness_that_remains_stops_it_unless_the_object_is_skipped(
