@@ -88,7 +88,7 @@ class Churn:
         try:
             async with await self._client.visit(address) as peer:
                 return (await peer.get("/small", self._client.host)).status == 200
-        except (RefusedError, EndedError):
+        except (RefusedError, EndedError, ConnectionError):
             return False
 
     async def _wait_again(self, address: str, at: float) -> None:

@@ -156,7 +156,7 @@ class GatewayLab:
     async def _ask_once(self, source: str) -> tuple[int, str]:
         try:
             return await self.ask(source)
-        except EndedError:
+        except (EndedError, ConnectionError):
             # Cut, because the identity has changed meanwhile.
             return 0, ""
 
