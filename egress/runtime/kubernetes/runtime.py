@@ -109,8 +109,12 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
         made = self._pods.create(manifest, spec.name)
         try:
             ready = self._await_container(spec, made.metadata.uid, READY_SECONDS)
+        except SandboxError:
+            # Waited for: the next try of the same name would find it.
+            self._remove_pod(spec.name, made.metadata.uid)
+            raise
         except BaseException:
-            # Also for a caller who gives up: nobody would know the pod.
+            # A caller who gives up waits no longer, and nobody else would know the pod.
             self._pods.delete(spec.name, made.metadata.uid)
             raise
         run = PodRun(made.metadata.uid, ready.container)
@@ -164,7 +168,9 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
 
     def _end(self, sandbox: _PodSandbox) -> None:
         sandbox.run.is_over = True
-        name, uid = sandbox.spec.name, sandbox.run.uid
+        self._remove_pod(sandbox.spec.name, sandbox.run.uid)
+
+    def _remove_pod(self, name: str, uid: str) -> None:
         self._pods.delete(name, uid)
         for _ in _turns(_REMOVAL_SECONDS):
             found = self._pods.find(name)
