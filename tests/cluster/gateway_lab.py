@@ -6,6 +6,7 @@ API server and upstream run in a thread of their own, so that one proxy serves a
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
@@ -18,10 +19,11 @@ from tests.cluster.fake_api_server import FakeApiServer, Json, running
 from tests.proxy.injecting_proxy import BLIND, NAME, SECRET, certs, rules
 from tests.proxy.lab.certificates import trusting
 from tests.proxy.lab.channel import EndedError
-from tests.proxy.lab.client import Peer, connect
+from tests.proxy.lab.client import Peer, connect, dial
 from tests.proxy.lab.http1 import Response
 from tests.proxy.lab.raw_upstream import RawUpstream
 from tests.proxy.serve_process import ServeProcess, until
+from tests.unit.proxy.dns_messages import Told, query, told
 
 PODS, SANDBOXES, CLAIMS = WatchKind.PODS, WatchKind.SANDBOXES, WatchKind.CLAIMS
 GATEWAY: Final = "127.77.0.1"
@@ -146,6 +148,26 @@ class GatewayLab:
         """One request on a connection of its own: status, and the code of a refusal."""
         async with await self.visit(source) as peer:
             return outcome(await peer.get("/echo", self.host))
+
+    async def gate(self, source: str, uid: str) -> str:
+        """The answer to the gate of a pod: a code, or the number of the question."""
+        async with await dial((GATEWAY, self.served.port), source) as peer:
+            body = f'{{"uid": "{uid}", "nonce": "n-1"}}'
+            head = f"POST /gate HTTP/1.1\r\nhost: {GATEWAY}\r\ncontent-length: {len(body)}\r\n\r\n"
+            response = await peer.request((head + body).encode())
+        return response.header("egress-denied") or response.header("egress-nonce") or ""
+
+    @property
+    def names_port(self) -> int:
+        return int(str(until(lambda: self.served.logged("proxy.ready"))[0]["dns"]).rpartition(":")[2])
+
+    def ask_name(self, source: str) -> Told:
+        """The answer to a question for the name of the upstream."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+            asking.settimeout(10)
+            asking.bind((source, 0))
+            asking.sendto(query(NAME), (GATEWAY, self.names_port))
+            return told(asking.recv(4096))
 
     async def becomes(self, source: str, status: int, code: str = "") -> None:
         """Ask until the answer is this one."""

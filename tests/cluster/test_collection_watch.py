@@ -12,13 +12,13 @@ import pytest
 
 from egress.cluster import collection_watch
 from egress.cluster.api_request import ApiTimeouts
-from egress.cluster.collection_watch import CollectionWatch
+from egress.cluster.collection_watch import MISSING_ANSWERS, CollectionWatch
 from egress.kubernetes import watched_collection
 from egress.kubernetes.identity_map import IdentityMap
 from egress.kubernetes.pod_identity import IdentityFault, IdentityState, PodIdentity
 from egress.kubernetes.watch_events import EventType, WatchKind
 from tests.cluster.fake_api_server import END_OF_WATCH, FakeApiServer, running
-from tests.unit.kubernetes.watch_samples import claim, owner, pod, sandbox
+from tests.unit.kubernetes.watch_samples import claim, owner, plain_pod, pod, sandbox
 
 PODS, SANDBOXES, CLAIMS = WatchKind.PODS, WatchKind.SANDBOXES, WatchKind.CLAIMS
 ADDRESS = "10.0.0.1"
@@ -72,6 +72,7 @@ async def watching(
                     found.notes.append,
                     timeouts or ApiTimeouts(),
                     pause=0.01,
+                    missing_pause=0.05,
                 ).run()
             )
             for kind in WatchKind
@@ -206,3 +207,44 @@ async def test_pages_and_events_that_are_too_long_are_refused(
     monkeypatch.setattr(collection_watch, "MAX_LISTED_OBJECTS", 0)
     async with watching(tmp_path, claimed_cluster()) as found:
         await found.until(lambda: any("more than 0 pods" in each for each in found.notes))
+
+
+async def test_a_cluster_without_agent_sandbox_has_plain_pods_and_learns_later(
+    tmp_path: Path,
+) -> None:
+    server = claimed_cluster()
+    server.put(PODS, plain_pod("job", 0, "10.0.0.2"))
+    server.missing = {SANDBOXES, CLAIMS}
+    async with watching(tmp_path, server) as found:
+        await found.until(lambda: isinstance(found.identities.find("10.0.0.2"), PodIdentity))
+        # Whoever says that it belongs to a sandbox is denied, for as long as none is known.
+        assert found.state == IdentityFault.PENDING
+        server.missing = set()
+        await found.becomes(IdentityState.CLAIMED)
+    assert sorted(found.notes) == ["this cluster has no sandboxclaims", "this cluster has no sandboxes"]
+
+
+async def test_a_kind_that_was_there_is_gone_only_after_several_answers(tmp_path: Path) -> None:
+    """An API server that starts says for a moment that it does not know any."""
+    server = claimed_cluster()
+    server.put(PODS, plain_pod("job", 0, "10.0.0.2"))
+    async with watching(tmp_path, server) as found:
+        await found.becomes(IdentityState.CLAIMED)
+        await found.until(lambda: len(server.watchers) == len(WatchKind))
+        server.missing = {CLAIMS}
+        server.cut()
+        await found.becomes(IdentityFault.STALE)
+        assert found.identities.find("10.0.0.2") is IdentityFault.STALE
+        await found.until(lambda: "this cluster has no sandboxclaims" in found.notes)
+        lost = [each for each in found.notes if "404 to" in each]
+        assert len(lost) == MISSING_ANSWERS - 1
+        assert found.cut == {"p-uid"}
+        await found.until(lambda: isinstance(found.identities.find("10.0.0.2"), PodIdentity))
+
+
+async def test_pods_are_in_every_cluster(tmp_path: Path) -> None:
+    server = claimed_cluster()
+    server.missing = {PODS}
+    async with watching(tmp_path, server) as found:
+        await found.until(lambda: sum("the watch of pods is lost" in each for each in found.notes) > 5)
+        assert found.state == IdentityFault.STALE

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from egress.kubernetes.watch_events import EventType
 from tests.cluster.gateway_lab import CLAIMS, GATEWAY, PODS, REPLICA, SANDBOXES, GatewayLab, outcome
-from tests.proxy.injecting_proxy import BLIND, SECRET
-from tests.proxy.lab.client import dial
+from tests.proxy.injecting_proxy import BLIND, NAME, SECRET
+from tests.proxy.lab.certificates import trusting
+from tests.proxy.lab.client import Peer, connect, dial
 from tests.proxy.serve_process import until
 from tests.unit.kubernetes.watch_samples import claim, owner, plain_pod, pod, sandbox
+from tests.unit.proxy.dns_messages import REFUSED, SERVFAIL, query
 
 
 @pytest.fixture(scope="module")
@@ -124,24 +127,171 @@ async def test_kept_connections_of_a_pod_that_ends_are_cut_at_once(lab: GatewayL
     assert await lab.ask(address) == (403, "identity.unknown")
 
 
-async def gate(lab: GatewayLab, address: str, uid: str) -> str:
-    """The answer to the gate of a pod at an address."""
-    async with await dial((GATEWAY, lab.served.port), address) as peer:
-        body = f'{{"uid": "{uid}", "nonce": "n-1"}}'
-        head = f"POST /gate HTTP/1.1\r\nhost: {GATEWAY}\r\ncontent-length: {len(body)}\r\n\r\n"
-        response = await peer.request((head + body).encode())
-    return response.header("egress-denied") or response.header("egress-nonce") or ""
-
-
 async def test_a_gate_opens_for_the_pod_at_its_address_alone(lab: GatewayLab) -> None:
     one = Claimed(lab)
     await lab.becomes(one.address, 503, "identity.pooled")
     # Nobody has claimed it: the pod is known all the same.
-    assert await gate(lab, one.address, f"{one.pod}-uid") == "n-1"
-    assert await gate(lab, one.address, "another") == "identity.mismatch"
-    assert await gate(lab, lab.address(), f"{one.pod}-uid") == "identity.unknown"
+    assert await lab.gate(one.address, f"{one.pod}-uid") == "n-1"
+    assert await lab.gate(one.address, "another") == "identity.mismatch"
+    assert await lab.gate(lab.address(), f"{one.pod}-uid") == "identity.unknown"
     bare = plain_pod(lab.name("bare"), 0, address := lab.address())
     bare["metadata"]["labels"] = {}
     lab.put(PODS, bare)
     await lab.becomes(address, 403, "identity.unowned")
-    assert await gate(lab, address, bare["metadata"]["uid"]) == "identity.unowned"
+    assert await lab.gate(address, bare["metadata"]["uid"]) == "identity.unowned"
+
+
+async def is_cut(peer: Peer) -> bool:
+    """Whether a kept connection ends within a second."""
+    try:
+        return await asyncio.wait_for(peer.channel.some(), 1) == b""
+    except TimeoutError:
+        return False
+
+
+async def test_an_address_that_moves_to_another_pod_brings_nothing_of_the_first_one(lab: GatewayLab) -> None:
+    """U6, U18: within a tenth of a second, while a connection is kept."""
+    address = lab.address()
+    for _ in range(3):
+        one, two = lab.name("job"), lab.name("job")
+        first, second = plain_pod(one, 0, address), plain_pod(two, 0, address)
+        lab.put(PODS, first)
+        await lab.becomes(address, 200)
+        async with await lab.visit(address) as kept:
+            assert outcome(await kept.get("/echo", lab.host)) == (200, "")
+            lab.delete(PODS, first)
+            await asyncio.sleep(0.05)
+            lab.put(PODS, second)
+            assert await is_cut(kept)
+        await lab.becomes(address, 200)
+        assert {line["pod"] for line in lab.lines("exchange", sandbox=two, status=200)} == {two}
+        lab.delete(PODS, second)
+        await lab.becomes(address, 403, "identity.unknown")
+
+
+async def test_two_pods_with_one_address_are_both_refused_and_cut(lab: GatewayLab) -> None:
+    address = lab.address()
+    first, second = plain_pod(lab.name("job"), 0, address), plain_pod(lab.name("job"), 0, address)
+    lab.put(PODS, first)
+    await lab.becomes(address, 200)
+    async with await lab.visit(address) as kept:
+        lab.put(PODS, second)
+        assert await is_cut(kept)
+    await lab.becomes(address, 503, "identity.ambiguous")
+    lab.delete(PODS, first)
+    await lab.becomes(address, 200)
+
+
+async def test_a_claim_that_changes_or_goes_cuts_and_denies(lab: GatewayLab) -> None:
+    one = Claimed(lab)
+    one.adopt()
+    await lab.becomes(one.address, 200)
+    async with await lab.visit(one.address) as kept, await lab.visit(one.address, BLIND) as tunnel:
+        lab.put(CLAIMS, value := claim(one.claim, 0, "another"))
+        assert await is_cut(kept)
+        assert await is_cut(tunnel)
+    assert lab.lines("tunnel", pod=one.pod)[0]["code"] == "identity.changed"
+    await lab.becomes(one.address, 503, "identity.pending")
+    # A profile that the rules do not have is no profile to fall back from.
+    lab.put(CLAIMS, claim(one.claim, 0, one.name, "admin"))
+    await lab.becomes(one.address, 403, "profile.unknown")
+    lab.put(CLAIMS, claim(one.claim, 0, one.name))
+    await lab.becomes(one.address, 200)
+    lab.delete(CLAIMS, value)
+    await lab.becomes(one.address, 503, "identity.pending")
+
+
+async def test_a_lost_watch_denies_what_is_new_and_cuts_nobody_until_the_next_list(lab: GatewayLab) -> None:
+    """U8."""
+    address, other = lab.address(), lab.address()
+    value, stays = plain_pod(lab.name("job"), 0, address), plain_pod(lab.name("job"), 0, other)
+    lab.put(PODS, value)
+    lab.put(PODS, stays)
+    await lab.becomes(address, 200)
+    await lab.becomes(other, 200)
+    async with await lab.visit(address) as kept, await lab.visit(other) as kept_too:
+
+        def fail() -> None:
+            lab.server.status = 500
+            lab.server.cut()
+            # Nobody is told of it.
+            lab.server.put(PODS, value, EventType.DELETED)
+
+        lab.do(fail)
+        await lab.becomes(other, 503, "identity.stale")
+        assert await lab.gate(other, stays["metadata"]["uid"]) == "identity.stale"
+        assert outcome(await kept.get("/echo", lab.host)) == (200, "")
+        lab.do(lambda: setattr(lab.server, "status", 200))
+        assert await asyncio.wait_for(kept.channel.some(), 10) == b""
+        assert outcome(await kept_too.get("/echo", lab.host)) == (200, "")
+    await lab.becomes(other, 200)
+
+
+async def test_the_address_of_a_node_is_nobodys(lab: GatewayLab) -> None:
+    """U11."""
+    node = lab.address()
+    value = plain_pod(lab.name("job"), 0, lab.address())
+    value["status"]["hostIP"] = node
+    lab.put(PODS, value)
+    await lab.becomes(node, 403, "identity.nat")
+    host = plain_pod(lab.name("host"), 0, address := lab.address())
+    host["spec"]["hostNetwork"] = True
+    lab.put(PODS, host)
+    await lab.becomes(address, 403, "identity.host_network")
+
+
+async def test_a_client_that_knows_no_proxy_is_told_apart_too(lab: GatewayLab) -> None:
+    one = Claimed(lab)
+    await lab.becomes(one.address, 503, "identity.pooled")
+    async with await lab.visit_transparently(one.address) as peer:
+        response = await peer.get("/echo", lab.host)
+    # Readable inside of TLS, and the next try comes on another connection.
+    assert outcome(response) == (503, "identity.pooled")
+    assert (response.header("retry-after"), response.header("connection")) == ("1", "close")
+    one.adopt()
+    await lab.becomes(one.address, 200)
+    async with await lab.visit_transparently(one.address) as peer:
+        assert outcome(await peer.get("/echo", lab.host)) == (200, "")
+
+
+async def test_names_are_answered_to_sandboxes_alone(lab: GatewayLab) -> None:
+    one, stranger = Claimed(lab), lab.address()
+    await lab.becomes(one.address, 503, "identity.pooled")
+    assert lab.ask_name(stranger).rcode == REFUSED
+    assert lab.ask_name(one.address).rcode == SERVFAIL
+    one.adopt()
+    await lab.becomes(one.address, 200)
+    assert lab.ask_name(one.address).addresses == (GATEWAY,)
+    [line] = lab.lines("refusal", peer=stranger, entry="dns")
+    assert (line["code"], line["host"]) == ("identity.unknown", NAME)
+
+
+async def test_names_asked_for_over_a_kept_connection_are_cut_with_the_pod(lab: GatewayLab) -> None:
+    name, address = lab.name("job"), lab.address()
+    value = plain_pod(name, 0, address)
+    lab.put(PODS, value)
+    await lab.becomes(address, 200)
+    async with await dial((GATEWAY, lab.names_port), address) as peer:
+        question = query(NAME)
+        await peer.send(len(question).to_bytes(2, "big") + question)
+        assert await peer.channel.some()
+        lab.delete(PODS, value)
+        assert await is_cut(peer)
+    [line] = lab.lines("refusal", pod=name, entry="dns")
+    assert line["code"] == "identity.gone"
+
+
+async def test_a_pod_is_one_sandbox_at_its_addresses_of_both_families(tmp_path: Path) -> None:
+    """U24."""
+    with GatewayLab(tmp_path, "--listen", "[::1]:0") as lab:
+        address = lab.address()
+        lab.put(PODS, plain_pod("job", 0, address, "::1"))
+        await lab.becomes(address, 200)
+        ready = str(until(lambda: lab.served.logged("proxy.ready"))[0]["proxy"])
+        port = int(ready.rpartition("[::1]:")[2].partition(",")[0])
+        to = ("127.0.0.1", lab.upstream.port)
+        trust = trusting(lab.authority, ("http/1.1",))
+        async with await connect(to, NAME, trust, proxy=("::1", port)) as peer:
+            assert outcome(await peer.get("/echo", lab.host)) == (200, "")
+        lines = lab.lines("exchange", 2, sandbox="job", status=200)
+        assert {line["peer"] for line in lines} == {address, "::1"}
