@@ -112,6 +112,9 @@ WEAK: Final[dict[str, tuple[Change, str]]] = {
     "no name server": (lambda pod: at(pod, *GATE, "args").remove("--blocked=10.96.0.10:53"), ARGUMENTS),
     "no canary": (lambda pod: at(pod, *GATE, "args").remove("--blocked=1.1.1.1:443"), ARGUMENTS),
     "no gateway": (lambda pod: at(pod, *GATE, "args").remove("--gateway=10.96.0.92:3128"), ARGUMENTS),
+    # The last one would count.
+    "a second gateway": (add(*GATE, "args", value="--gateway=10.244.0.9:3128"), ARGUMENTS),
+    "a second pod": (add(*GATE, "args", value="--uid=6f0c2f0e"), ARGUMENTS),
     "no pod": (lambda pod: at(pod, *GATE, "args").remove("--uid=$(POD_UID)"), ARGUMENTS),
     "a canary of its own": (
         lambda pod: at(pod, *GATE, "args").__setitem__(
