@@ -9,7 +9,7 @@ from typing import Final
 
 RULES: Final = "Rule files, or folders of them."
 RULES_CONFIGMAP: Final = (
-    "Take the rules from the key `hosts.yaml` of this ConfigMap in the namespace of the pod, and watch it."
+    "Take the rules from `hosts.yaml` of this ConfigMap, and watch it."
 )
 AUTHORITY_FILE: Final = "A file with the key and certificate of the authority, such as a mounted secret."
 RESOLVE: Final = "Dial this address for a name. The address checks still apply."

@@ -44,7 +44,7 @@ def test_a_kind_that_is_none_is_refused_where_it_was_named(
 ) -> None:
     with pytest.raises(SpecError, match=f"{named} is not the name of a runtime") as caught:
         read_kind(asked, variable)
-    assert caught.value.hint == "use docker, namespace, or a runtime of the engine"
+    assert caught.value.hint == "use docker, namespace, kubernetes, or a runtime of the engine"
 
 
 def test_a_runtime_of_the_engine_is_passed_on() -> None:
