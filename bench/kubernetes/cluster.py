@@ -77,7 +77,7 @@ class Cluster:
                 await life.fill(at_once=True)
                 await life.adopt(at_once=True)
                 self._placed[life.pod_name] = life
-                return {"pod": life.pod_name}
+                return {"pod": life.pod_name, "uid": life.pod_uid}
             case "release":
                 self._placed[order["pod"]].release()
             case "finish":

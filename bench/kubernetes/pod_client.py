@@ -28,11 +28,22 @@ class PodClient:
 
     async def refusal(self, address: str, host: str = UNKNOWN_HOST) -> str:
         """The code of the refusal of a request in clear text, which costs the gateway least."""
+        head = await self._ask(address, f"GET http://{host}/ HTTP/1.1\r\nhost: {host}\r\n\r\n")
+        return head.partition("egress-denied: ")[2].partition("\r\n")[0]
+
+    async def passes_gate(self, address: str, uid: str) -> bool:
+        """Ask as the gate of a pod does whether the gateway knows this pod by its address."""
+        body = f'{{"uid":"{uid}","nonce":"{uid}"}}'
+        fields = f"host: {GATEWAY}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        head = await self._ask(address, f"POST /gate HTTP/1.1\r\n{fields}\r\n{body}")
+        return head.startswith("http/1.1 204 ") and f"egress-nonce: {uid}\r\n" in head
+
+    async def _ask(self, address: str, request: str) -> str:
+        """The head of the answer in lower case; empty if the connection was cut."""
         reader, writer = await self.open(address)
         try:
-            writer.write(f"GET http://{host}/ HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
-            return head.partition("egress-denied: ")[2].partition("\r\n")[0]
+            writer.write(request.encode())
+            return (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
         except (asyncio.IncompleteReadError, ConnectionError):
             return ""
         finally:

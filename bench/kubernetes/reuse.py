@@ -2,9 +2,10 @@
 
 An address goes from one claimed pod to the next within a tenth of a second, and the API tells it in each of
 the orders in which it can: the old pod is gone before the new one comes, has only ended, or is still said to
-live. As the gate of a pod does, a client begins when the gateway knows its pod; the two profiles, one for
-each other pod, tell it. Each request has the name of its pod in its path, so that the log shows under which
-name it went. Connections of the old pod stay open, and have to be of no use by then.
+live. A client begins when the gate of its pod would let it: the gateway says that it knows this pod. Each
+request has the name of its pod in its path, so that the log shows under which name it went; each other pod
+has another profile, so that it shows with whose rights. Connections of the old pod stay open, and have to be
+of no use by then.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Reuse:
         self._chance = random.Random(17)
         self._sent: Counter[str] = Counter()
         self._profiles: dict[str, str] = {}
+        self._uids: dict[str, str] = {}
         self._outlived = 0
 
     async def run(self, reuses: int) -> dict[str, float]:
@@ -75,23 +77,29 @@ class Reuse:
 
     async def _come(self, link: ClusterLink, address: str, number: int) -> str:
         profile = PROFILES[number % 2]
-        pod = str((await link.order("come", address=address, profile=profile))["pod"])
-        self._profiles[pod] = profile
+        news = await link.order("come", address=address, profile=profile)
+        pod = str(news["pod"])
+        self._profiles[pod], self._uids[pod] = profile, str(news["uid"])
         return pod
 
     async def _work(self, address: str, pod: str, number: int) -> Peer:
-        """Wait as the gate does, ask on new connections, and return the last one."""
+        """Wait for the gate and then for the rights, ask on new connections, and return the last one."""
         end = time.monotonic() + PATIENCE
+        while not await self._client.passes_gate(address, self._uids[pod]):
+            await self._wait(pod, end)
         while await self._client.refusal(address, MARKERS[number % 2]) != KNOWN_CODE:
-            if time.monotonic() > end:
-                sys.exit(f"the gateway does not know {pod} at {address}")
-            await asyncio.sleep(0.002)
+            await self._wait(pod, end)
         for _ in range(REQUESTS - 1):
             async with await self._client.visit(address) as peer:
                 await self._ask(peer, pod)
         peer = await self._client.visit(address)
         await self._ask(peer, pod)
         return peer
+
+    async def _wait(self, pod: str, end: float) -> None:
+        if time.monotonic() > end:
+            sys.exit(f"the gateway does not know {pod}")
+        await asyncio.sleep(0.002)
 
     async def _ask(self, peer: Peer, pod: str) -> None:
         await peer.get(f"/pods/{pod}", self._client.host)

@@ -33,6 +33,10 @@ class SandboxLife:
     def pod_name(self) -> str:
         return str(self.pod["metadata"]["name"])
 
+    @property
+    def pod_uid(self) -> str:
+        return str(self.pod["metadata"]["uid"])
+
     async def fill(self, *, at_once: bool = False) -> None:
         """Come into the pool: six events in two seconds."""
         put = self._server.put
