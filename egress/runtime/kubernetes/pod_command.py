@@ -21,12 +21,13 @@ from egress.runtime.errors import (
     SandboxError,
 )
 from egress.runtime.kubernetes.api_errors import translated_errors
-from egress.runtime.kubernetes.pod_manifest import BEGIN_PATH
+from egress.runtime.kubernetes.pod_manifest import SCRIPTS_FOLDER
 from egress.runtime.kubernetes.pod_status import CONTAINER_NAME, PodRecord
 from egress.runtime.kubernetes.pods import Pods
 from egress.runtime.marker_splitter import MarkerSplitter
-from egress.runtime.spec import Terminal
+from egress.runtime.spec import NO_VALUES, Terminal, Values
 from egress.runtime.supervised_process import StreamName
+from egress.runtime.supervisor import SUPERVISOR_PATH
 
 _SHELL: Final = "/bin/sh"
 _NOT_BEGUN_STATUS: Final = 126
@@ -39,10 +40,14 @@ _REPORT: Final = {"egress_report": "1"}
 class PodRun:
     """A sandbox between its start and its end."""
 
+    pod: str
     uid: str
     """Of its pod."""
     container: str
     """The id of the container: another one has other processes."""
+    container_name: str = CONTAINER_NAME
+    scripts: str = SCRIPTS_FOLDER
+    """The folder of the scripts of commands."""
     is_over: bool = False
 
 
@@ -54,6 +59,8 @@ class PodTarget:
     name: str
     folder: str
     run: PodRun
+    variables: Values = NO_VALUES
+    """Of the sandbox, where its pod does not have them."""
 
     @property
     def api(self) -> ClusterApi:
@@ -70,21 +77,25 @@ class PodTarget:
     ) -> PodCommand:
         if self.run.is_over:
             raise EngineError(f"the sandbox {self.name} is being ended", "start it again")
+        words, env = list(words), {**self.variables, **env}
+        if words[1:2] == [SUPERVISOR_PATH]:
+            # In the pod of a template the scripts lie elsewhere.
+            words[1] = self._script("supervisor.sh")
         if terminal is not None:
             # Input belongs to the terminal from the first byte, so the words are in the request.
             assigned = [f"{name}={value}" for name, value in env.items()]
             with translated_errors():
-                begun = [_SHELL, BEGIN_PATH, "words", *assigned, "--", *words]
+                begun = [_SHELL, self._script("begin.sh"), "words", *assigned, "--", *words]
                 stream = open_exec(
-                    self.api, self.name, CONTAINER_NAME, begun, has_input=True, has_terminal=True
+                    self.api, self.run.pod, self.run.container_name, begun, has_input=True, has_terminal=True
                 )
             return PodCommand(stream, self.run, token, has_terminal=True)
         with translated_errors():
             stream = open_exec(
                 self.api,
-                self.name,
-                CONTAINER_NAME,
-                [_SHELL, BEGIN_PATH, "input"],
+                self.run.pod,
+                self.run.container_name,
+                [_SHELL, self._script("begin.sh"), "input"],
                 has_input=True,
                 has_terminal=False,
             )
@@ -93,8 +104,11 @@ class PodTarget:
             stream.close_input()
         return PodCommand(stream, self.run, token, has_terminal=False)
 
+    def _script(self, name: str) -> str:
+        return f"{self.run.scripts}/{name}"
+
     def is_alive(self) -> bool:
-        return not self.run.is_over and is_running(self.pods.find(self.name), self.run)
+        return not self.run.is_over and is_running(self.pods.find(self.run.pod), self.run)
 
     def death(self) -> SandboxError:
         return SandboxDiedError(f"the sandbox {self.name} has ended", "start it again, or remove it")

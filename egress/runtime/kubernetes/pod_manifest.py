@@ -38,15 +38,14 @@ OWNER_LABEL: Final = "egress/owner"
 PROFILE_ANNOTATION: Final = "egress/profile"
 LABELS_ANNOTATION: Final = "egress/labels"
 """Labels of the user, whose values may be longer than those of the cluster."""
-BEGIN_PATH: Final = "/.egress/begin.sh"
-_SCRIPTS_FOLDER: Final = "/.egress"
+SCRIPTS_FOLDER: Final = "/.egress"
 _SCRIPTS_VOLUME: Final = "egress-scripts"
 _BEGIN_SCRIPT: Final = Path(__file__).with_name("begin.sh").read_text(encoding="ascii")
-_SCRIPTS: Final = {
-    "egress/supervisor.sh": (SUPERVISOR_PATH, SUPERVISOR_SCRIPT),
-    "egress/begin.sh": (BEGIN_PATH, _BEGIN_SCRIPT),
+SCRIPTS: Final = {
+    SUPERVISOR_PATH.removeprefix(f"{SCRIPTS_FOLDER}/"): SUPERVISOR_SCRIPT,
+    "begin.sh": _BEGIN_SCRIPT,
 }
-"""The path and the text of each script, by the annotation that holds it."""
+"""The text of each script, by its name. An annotation of the pod has the same name behind `egress/`."""
 _WAIT_SCRIPT: Final = "while :; do sleep 3600; done"
 """The first process: no signal from inside reaches it, since it asks for none."""
 _TEMP_FOLDER: Final = "/tmp"  # noqa: S108 - that of the sandbox
@@ -56,13 +55,18 @@ _GATEWAY_PORTS: Final = frozenset({80, 443})
 _POD_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 
 
-def check_spec(spec: Spec) -> None:
-    """Refuse what no pod of ours can have. Raises `SpecError` and `UnsupportedError`."""
-    if not _POD_NAME.fullmatch(spec.name):
+def check_name(name: str) -> None:
+    """Refuse a name that no pod and no pool can have. Raises `SpecError`."""
+    if not _POD_NAME.fullmatch(name):
         raise SpecError(
             "name is not the name of a pod",
             "use lower-case letters, digits and -, and dots between letters or digits",
         )
+
+
+def check_spec(spec: Spec) -> None:
+    """Refuse what no pod of ours can have. Raises `SpecError` and `UnsupportedError`."""
+    check_name(spec.name)
     if spec.mounts:
         raise UnsupportedError(
             "a pod sees no folder of this machine", "copy the files: `egress cp`, or `files.upload`"
@@ -83,7 +87,7 @@ def refuse_ports(ports: tuple[int, ...]) -> None:
 
 def pod_manifest(spec: Spec, facts: GatewayFacts, settings: KubernetesSettings, owner: str) -> Fields:
     """Make the pod of a sandbox."""
-    annotations: Fields = {name: text for name, (_, text) in _SCRIPTS.items()}
+    annotations: Fields = {f"egress/{name}": text for name, text in SCRIPTS.items()}
     annotations[LABELS_ANNOTATION] = msgspec.json.encode(dict(spec.labels)).decode()
     if spec.profile is not None:
         annotations[PROFILE_ANNOTATION] = spec.profile
@@ -119,7 +123,7 @@ def pod_manifest(spec: Spec, facts: GatewayFacts, settings: KubernetesSettings, 
 def _container(spec: Spec) -> Fields:
     folder = os.path.normpath(spec.workdir)
     mounts: list[Value] = [
-        {"name": _SCRIPTS_VOLUME, "mountPath": _SCRIPTS_FOLDER, "readOnly": True},
+        {"name": _SCRIPTS_VOLUME, "mountPath": SCRIPTS_FOLDER, "readOnly": True},
         {"name": "workspace", "mountPath": folder},
     ]
     if spec.has_read_only_image:
@@ -167,8 +171,8 @@ def _resources(limits: SandboxLimits) -> Fields:
 
 def _volumes(spec: Spec) -> list[Value]:
     items: list[Value] = [
-        {"path": path.rpartition("/")[2], "fieldRef": {"fieldPath": f"metadata.annotations['{name}']"}}
-        for name, (path, _) in _SCRIPTS.items()
+        {"path": name, "fieldRef": {"fieldPath": f"metadata.annotations['egress/{name}']"}}
+        for name in SCRIPTS
     ]
     disk = spec.limits.disk_mib
     found: list[Value] = [

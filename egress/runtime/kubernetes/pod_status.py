@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from egress.kubernetes.manifest_set import PodLabels
 from egress.kubernetes.pod_injection import GATE_NAME
 
 CONTAINER_NAME: Final = "sandbox"
@@ -21,6 +22,8 @@ _IMAGE_REASONS: Final = frozenset(
 _CREATION_REASONS: Final = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError"}
 )
+
+DEFAULT_LABELS: Final = PodLabels()
 
 type TroubleKind = Literal["gate", "gate-image", "image", "shell", "container", "pod"]
 
@@ -80,10 +83,25 @@ class _Status(msgspec.Struct, rename="camel"):
     container_statuses: tuple[_ContainerStatus, ...] = ()
 
 
+class _Named(msgspec.Struct):
+    name: str
+
+
+class _InitContainer(msgspec.Struct):
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+
+
+class _PodSpec(msgspec.Struct, rename="camel"):
+    containers: tuple[_Named, ...] = ()
+    init_containers: tuple[_InitContainer, ...] = ()
+
+
 class PodRecord(msgspec.Struct):
     """A pod, as far as a sandbox depends on it."""
 
     metadata: _Metadata
+    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
     status: _Status = msgspec.field(default_factory=_Status)
 
     @property
@@ -105,8 +123,23 @@ class PodRecord(msgspec.Struct):
         return None if ended is None else ended.exit_code
 
     @property
+    def has_gate(self) -> bool:
+        """Return whether its first init container is a gate, and it has the label of sandboxes."""
+        key, value = DEFAULT_LABELS.sandbox
+        first = next(iter(self.spec.init_containers), _InitContainer())
+        words = (*(first.command or ("egress",)), *first.args)
+        return self.metadata.labels.get(key) == value and words[:2] == ("egress", "gate")
+
+    @property
+    def container_name(self) -> str:
+        """The container of commands: our own, or the first one of somebody's template."""
+        names = [each.name for each in self.spec.containers]
+        return CONTAINER_NAME if CONTAINER_NAME in names or not names else names[0]
+
+    @property
     def _main(self) -> _ContainerStatus | None:
-        return next((each for each in self.status.container_statuses if each.name == CONTAINER_NAME), None)
+        name = self.container_name
+        return next((each for each in self.status.container_statuses if each.name == name), None)
 
     def trouble(self) -> PodTrouble | None:
         """Return why the pod will not become ready; None while it still may."""

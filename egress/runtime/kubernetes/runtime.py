@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -26,25 +26,28 @@ from egress.cluster.pod_port import open_port
 from egress.runtime.errors import (
     EngineError,
     GatewayError,
-    ImageMissingError,
     PortClosedError,
     SandboxDiedError,
     SandboxError,
     UnsupportedError,
 )
 from egress.runtime.kubernetes.api_errors import translated_errors
+from egress.runtime.kubernetes.claimed_scripts import write_scripts
+from egress.runtime.kubernetes.claims import POOL_PREFIX, Claims, check_claim
 from egress.runtime.kubernetes.gateway import ClusterGateway
 from egress.runtime.kubernetes.pod_command import PodRun, PodTarget, is_running
 from egress.runtime.kubernetes.pod_manifest import check_spec, pod_manifest, refuse_ports
 from egress.runtime.kubernetes.pod_reaper import reap
-from egress.runtime.kubernetes.pod_status import PodRecord, PodTrouble
+from egress.runtime.kubernetes.pod_status import PodRecord
+from egress.runtime.kubernetes.pod_trouble import trouble_error
 from egress.runtime.kubernetes.pods import Pods
+from egress.runtime.kubernetes.polling import turns
 from egress.runtime.kubernetes.settings import KubernetesSettings
 from egress.runtime.lifecycle import CommandLifecycle, Status, unfit
 from egress.runtime.owner_lock import OwnerLock, own_folder
 from egress.runtime.protocol import Output, provision_minimal
 from egress.runtime.proxy_client import Admission, SandboxListener
-from egress.runtime.spec import Command, Info, Spec, State, check_ports, check_ready_count
+from egress.runtime.spec import NO_VALUES, Command, Info, Spec, State, check_ports, check_ready_count
 from egress.runtime.supervised_process import SupervisedProcess, drain
 
 READY_SECONDS: Final = 180.0
@@ -52,7 +55,7 @@ READY_SECONDS: Final = 180.0
 _REMOVAL_SECONDS: Final = 60.0
 _RESTART_SECONDS: Final = 60.0
 _SCRIPT_SECONDS: Final = 30.0
-_POLL_INTERVALS: Final = (0.05, 0.5)
+_CLAIMED_SCRIPTS: Final = "/tmp/.egress"  # noqa: S108 - that of the sandbox
 _KILLED_STATUS: Final = 137
 _CLOSED_STATUS: Final = 44
 _SHELL: Final = "/bin/sh"
@@ -68,27 +71,37 @@ class _PodSandbox:
     admission: Admission
     run: PodRun
     state: State = "created"
+    claim: str = ""
+    """The uid of the claim that holds its pod; empty for a pod of its own."""
 
 
 class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
     """A `Runtime` of one namespace of a cluster."""
 
-    def __init__(self, api: ClusterApi, home: Path, settings: KubernetesSettings) -> None:
+    def __init__(
+        self,
+        api: ClusterApi,
+        home: Path,
+        settings: KubernetesSettings,
+        clock: Callable[[], float] = time.time,  # noqa: TID251 - the controller of claims has its own
+    ) -> None:
         """Look at the gateway, and remove what dead runtimes left in `home`.
 
-        `home` is a folder for this user alone. Raises `GatewayError` for a namespace without a gateway, and
-        `EngineUnavailableError` where no API server answers.
+        `home` is a folder for this user alone. Claims end by the `clock`. Raises `GatewayError` for a
+        namespace without a gateway, and `EngineUnavailableError` where no API server answers.
         """
         self._gateway = ClusterGateway(api)
         super().__init__(self._gateway, provision_minimal)
         self._pods = Pods(api)
+        self._claims = Claims(api)
         self._settings = settings
+        self._clock = clock
         self._lock = threading.Lock()
         with ExitStack() as parts:
             self._gateway.facts()
             self._home = own_folder(home)
             # Leftovers go before our own lease exists: every other lease belongs to another process.
-            reap(self._pods, self._home)
+            reap(self._pods, self._claims, self._home)
             self._lease = parts.enter_context(OwnerLock(self._home))
             self._parts = parts.pop_all()
 
@@ -100,6 +113,9 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
     # Lifecycle
 
     def _maker(self, spec: Spec) -> Callable[[], _PodSandbox]:
+        if spec.image.startswith(POOL_PREFIX):
+            check_claim(spec)
+            return lambda: self._claim(spec)
         check_spec(spec)
         return lambda: self._make(spec)
 
@@ -108,7 +124,7 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
         manifest = pod_manifest(spec, facts, self._settings, self._lease.path.stem)
         made = self._pods.create(manifest, spec.name)
         try:
-            ready = self._await_container(spec, made.metadata.uid, READY_SECONDS)
+            ready = self._await_container(spec, spec.name, made.metadata.uid, READY_SECONDS)
         except SandboxError:
             # Waited for: the next try of the same name would find it.
             self._remove_pod(spec.name, made.metadata.uid)
@@ -117,21 +133,51 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
             # A caller who gives up waits no longer, and nobody else would know the pod.
             self._pods.delete(spec.name, made.metadata.uid)
             raise
-        run = PodRun(made.metadata.uid, ready.container)
+        run = PodRun(spec.name, made.metadata.uid, ready.container)
         return _PodSandbox(spec, Admission(spec.name, facts.authority), run)
+
+    def _claim(self, spec: Spec) -> _PodSandbox:
+        facts = self._gateway.facts()
+        made = self._claims.create(spec, self._lease.path.stem, self._clock() + self._settings.lifetime)
+        try:
+            pod = self._await_claim(spec, made.metadata.uid)
+            ready = self._await_container(spec, pod, "", READY_SECONDS)
+            _refuse_without_gate(spec, ready)
+            scripts = f"{_CLAIMED_SCRIPTS}-{made.metadata.uid}"
+            run = PodRun(pod, ready.metadata.uid, ready.container, ready.container_name, scripts)
+            write_scripts(self._target(spec, run), _SCRIPT_SECONDS)
+        except BaseException:
+            self._claims.delete(spec.name, made.metadata.uid)
+            raise
+        admission = Admission(spec.name, facts.authority)
+        return _PodSandbox(spec, admission, run, claim=made.metadata.uid)
+
+    def _await_claim(self, spec: Spec, uid: str) -> str:
+        found = None
+        for _ in turns(READY_SECONDS):
+            found = self._claims.find(spec.name)
+            if found is None or found.metadata.uid != uid:
+                raise _gone(spec.name)
+            if found.pod:
+                return found.pod
+        why = f": {found.delay}" if found is not None and found.delay else ""
+        raise EngineError(
+            f"the claim {spec.name} got no sandbox within {READY_SECONDS:g}s{why}",
+            "see `kubectl describe sandboxclaim`, and whether the warm pool exists",
+        )
 
     def start(self, name: str) -> Info:
         box = self._register.get(name)
-        found = self._pods.find(name)
+        found = self._pods.find(box.run.pod)
         if box.state == "running" and is_running(found, box.run):
             return self.info(name)
         if found is None or found.is_gone or found.metadata.uid != box.run.uid:
             raise _gone(name)
         was_created, before = box.state == "created", box.run
-        found = self._await_container(box.spec, before.uid, _RESTART_SECONDS)
+        found = self._await_container(box.spec, before.pod, before.uid, _RESTART_SECONDS)
         with self._lock:
             before.is_over = True
-            box.run, box.state = PodRun(before.uid, found.container), "running"
+            box.run, box.state = replace(before, container=found.container, is_over=False), "running"
         if not was_created and box.spec.limits.disk_mib is not None:
             # A limited disk is in memory, and empty at every start.
             self._end_processes(box, box.spec.workdir)
@@ -149,7 +195,7 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
         run = box.run
         # Before the processes end: a command under way must not take their end for its own.
         self._settle(box)
-        self._end_processes(box, "", PodRun(run.uid, run.container))
+        self._end_processes(box, "", replace(run, is_over=False))
 
     def _settle(self, box: _PodSandbox) -> None:
         with self._lock:
@@ -159,7 +205,7 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
             self._tell("died", box.spec.name)
 
     def _end_processes(self, box: _PodSandbox, folder: str, run: PodRun | None = None) -> None:
-        target = self._target(box, run or box.run)
+        target = self._target(box.spec, run or box.run)
         words = (_SHELL, "-c", _STOP_SCRIPT, "sh", folder)
         if not drain(target.begin(words, {}, has_input=False, terminal=None), _SCRIPT_SECONDS):
             raise EngineError(
@@ -168,12 +214,20 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
 
     def _end(self, sandbox: _PodSandbox) -> None:
         sandbox.run.is_over = True
-        self._remove_pod(sandbox.spec.name, sandbox.run.uid)
+        if sandbox.claim:
+            # Its pod goes with it.
+            self._claims.delete(sandbox.spec.name, sandbox.claim)
+            self._await_end(sandbox.spec.name, sandbox.run.pod, sandbox.run.uid)
+        else:
+            self._remove_pod(sandbox.spec.name, sandbox.run.uid)
 
     def _remove_pod(self, name: str, uid: str) -> None:
         self._pods.delete(name, uid)
-        for _ in _turns(_REMOVAL_SECONDS):
-            found = self._pods.find(name)
+        self._await_end(name, name, uid)
+
+    def _await_end(self, name: str, pod: str, uid: str) -> None:
+        for _ in turns(_REMOVAL_SECONDS):
+            found = self._pods.find(pod)
             if found is None or found.metadata.uid != uid:
                 return
         raise EngineError(
@@ -210,7 +264,7 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
                 f"nothing listens on port {port} of the sandbox {name}", "start what is to listen first"
             )
         with translated_errors():
-            stream = open_port(self._pods.api, name, port)
+            stream = open_port(self._pods.api, self._register.get(name).run.pod, port)
         return pair_with(stream, stream.close)
 
     # Commands
@@ -225,15 +279,17 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
     def _begin(
         self, sandbox: _PodSandbox, command: Command, output: Output, *, is_open: bool
     ) -> SupervisedProcess:
-        return SupervisedProcess(self._target(sandbox, sandbox.run), command, output, is_open=is_open)
+        return SupervisedProcess(self._target(sandbox.spec, sandbox.run), command, output, is_open=is_open)
 
-    def _target(self, sandbox: _PodSandbox, run: PodRun) -> PodTarget:
-        return PodTarget(self._pods, sandbox.spec.name, sandbox.spec.workdir, run)
+    def _target(self, spec: Spec, run: PodRun) -> PodTarget:
+        # A claim brings no variables: they would make its start a cold one.
+        variables = spec.env if spec.image.startswith(POOL_PREFIX) else NO_VALUES
+        return PodTarget(self._pods, spec.name, spec.workdir, run, variables)
 
     # State
 
     def _status(self, sandbox: _PodSandbox) -> Status:
-        found = self._pods.find(sandbox.spec.name)
+        found = self._pods.find(sandbox.run.pod)
         if found is None or found.metadata.uid != sandbox.run.uid:
             return Status("stopped")
         created = found.metadata.creation_timestamp
@@ -246,17 +302,20 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
     def _renewed(self, sandbox: _PodSandbox, admission: Admission) -> Iterable[SandboxListener]:  # noqa: ARG002 - its files are those of the gateway
         return ()
 
-    def _await_container(self, spec: Spec, uid: str, seconds: float) -> PodRecord:
-        """Wait until the first process of a pod runs. Raises the reason why it will not."""
+    def _await_container(self, spec: Spec, pod: str, uid: str, seconds: float) -> PodRecord:
+        """Wait until the first process of a pod runs; any pod of the name without a uid.
+
+        Raises the reason why it will not.
+        """
         found = None
-        for _ in _turns(seconds):
-            found = self._pods.find(spec.name)
-            if found is None or found.metadata.uid != uid:
+        for _ in turns(seconds):
+            found = self._pods.find(pod)
+            if found is None or (uid and found.metadata.uid != uid):
                 raise _gone(spec.name)
             if found.container:
                 return found
             if (trouble := found.trouble()) is not None:
-                raise _trouble_error(spec, trouble)
+                raise trouble_error(spec, trouble)
         why = f": {found.delay}" if found is not None and found.delay else ""
         raise EngineError(
             f"the pod of the sandbox {spec.name} was not ready within {seconds:g}s{why}",
@@ -264,45 +323,15 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
         )
 
 
-def _turns(seconds: float) -> Iterable[None]:
-    """Yield at growing intervals, until the time is over."""
-    end = time.monotonic() + seconds
-    interval, max_interval = _POLL_INTERVALS
-    while True:
-        yield
-        if time.monotonic() > end:
-            return
-        time.sleep(interval)
-        interval = min(interval * 1.5, max_interval)
+def _refuse_without_gate(spec: Spec, found: PodRecord) -> None:
+    if not found.has_gate:
+        raise GatewayError(
+            f"the pods of the warm pool {spec.image.removeprefix(POOL_PREFIX)} have no gate",
+            "complete its SandboxTemplate with `egress k8s inject`",
+        )
 
 
 def _gone(name: str) -> SandboxError:
     return SandboxDiedError(
         f"the pod of the sandbox {name} was removed", "remove the sandbox, and create it again"
     )
-
-
-def _trouble_error(spec: Spec, trouble: PodTrouble) -> SandboxError:
-    name, text = spec.name, trouble.text
-    match trouble.kind:
-        case "gate":
-            return GatewayError(
-                f"the gate of the sandbox {name} lets nothing start: {text}",
-                "check the policies of the namespace, and whether its network enforces them",
-            )
-        case "gate-image":
-            return GatewayError(
-                f"the node has no image of the gate of the sandbox {name}: {text}",
-                "give the node the image that the gateway runs from",
-            )
-        case "image":
-            return ImageMissingError(
-                f"the node has no image {spec.image}: {text}",
-                "push it to a registry that the node can reach; name the Secret for it in "
-                "EGRESS_KUBERNETES_PULL_SECRET",
-            )
-        case "shell":
-            return UnsupportedError(
-                f"the image of the sandbox {name} has no /bin/sh", "use an image with a POSIX shell"
-            )
-    return EngineError(f"the pod of the sandbox {name} does not start: {text}", "see `kubectl describe pod`")

@@ -82,6 +82,9 @@ class FakeCluster:
     pods: dict[str, Json] = field(default_factory=dict)
     services: dict[str, Json] = field(default_factory=dict)
     configmaps: dict[str, Json] = field(default_factory=dict)
+    sandboxclaims: dict[str, Json] = field(default_factory=dict)
+    pool: Json | None = None
+    """The pod template of the one warm pool; without it the cluster knows no claims."""
     status: Json = field(default_factory=lambda: dict(READY))
     """Of every pod that is made."""
     program: Program = run_usual
@@ -102,6 +105,20 @@ class FakeCluster:
         self.pods[name] = {"metadata": {**metadata, **own}, "spec": spec, "status": dict(self.status)}
         return self.pods[name]
 
+    def add_claim(self, name: str, metadata: Json, spec: Json) -> Json:
+        """Answer a claim at once, from a pool that has members."""
+        assert self.pool is not None
+        self.uids += 1
+        member = f"pool-{self.uids}"
+        self.add_pod(member, self.pool["metadata"], self.pool["spec"])
+        ready = {"type": "Ready", "status": "True"}
+        self.sandboxclaims[name] = {
+            "metadata": {**metadata, "uid": f"uid-{self.uids}"},
+            "spec": spec,
+            "status": {"sandbox": {"name": member}, "conditions": [ready]},
+        }
+        return self.sandboxclaims[name]
+
     @property
     def sandboxes(self) -> list[str]:
         return sorted(name for name in self.pods if name != "gateway-0")
@@ -111,13 +128,16 @@ class FakeCluster:
         self.requests.append(f"{method} {target}")
         if found := self.refused.get(f"{method} {url.path}"):
             return found
-        kind, _, name = url.path.removeprefix(f"{BASE}/").partition("/")
+        kind, _, name = url.path.partition("/namespaces/agents/")[2].partition("/")
         objects: dict[str, Json] = getattr(self, kind)
+        if kind == "sandboxclaims" and self.pool is None:
+            return 404, {"reason": "NotFound"}
         if method == "POST":
             name = body["metadata"]["name"]
             if name in objects:
                 return 409, {"reason": "AlreadyExists", "message": f'pods "{name}" already exists'}
-            return 201, self.add_pod(name, body["metadata"], body["spec"])
+            make = self.add_claim if kind == "sandboxclaims" else self.add_pod
+            return 201, make(name, body["metadata"], body["spec"])
         if not name:
             selector = parse_qs(url.query)["labelSelector"][0]
             key, _, value = selector.partition("=")
@@ -128,9 +148,12 @@ class FakeCluster:
         if name not in objects:
             return 404, {"reason": "NotFound"}
         if method == "DELETE":
+            # The cluster deletes what a claim owns.
             if body["preconditions"]["uid"] != objects[name]["metadata"]["uid"]:
                 return 409, {"reason": "Conflict"}
-            return 200, objects.pop(name)
+            removed = objects.pop(name)
+            self.pods.pop(removed.get("status", {}).get("sandbox", {}).get("name", ""), None)
+            return 200, removed
         return 200, objects[name]
 
 
@@ -189,6 +212,7 @@ def _send(sock: ssl.SSLSocket, status: int, value: Json) -> None:
 
 
 def _serve_stream(cluster: FakeCluster, sock: ssl.SSLSocket, data: bytes, target: str) -> None:
+    cluster.requests.append(f"GET {target}")
     url = urlsplit(target)
     if url.path.split("/")[-2] not in cluster.pods:
         _send(sock, 404, {"reason": "NotFound"})
@@ -212,13 +236,17 @@ def _echo(stream: _Stream, port: int) -> None:
 
 
 def _run(cluster: FakeCluster, stream: _Stream, begun: list[str]) -> None:
-    if begun[2] == "words":
+    if begun[1] == "-c":
+        # The scripts of a claimed pod.
+        asked = CommandRequest(begun, {}, _read_input(stream))
+    elif begun[2] == "words":
         split = begun.index("--")
         asked = CommandRequest(begun[split + 1 :], dict(word.split("=", 1) for word in begun[3:split]), b"")
     else:
         asked = _read_preamble(stream)
-    token = asked.words[3] if asked.words[1:3] == ["/.egress/supervisor.sh", "run"] else ""
-    if asked.words[1:2] == ["/.egress/supervisor.sh"] and asked.words[2] in ("run", "terminal"):
+    is_supervised = asked.words[1].endswith("/supervisor.sh") if len(asked.words) > 2 else False
+    token = asked.words[3] if is_supervised and asked.words[2] == "run" else ""
+    if is_supervised and asked.words[2] in ("run", "terminal"):
         asked.words = asked.words[7:]
     cluster.commands.append(asked)
     played = cluster.program(asked)
@@ -239,6 +267,13 @@ def _run(cluster: FakeCluster, stream: _Stream, begun: list[str]) -> None:
 
 def _cause(status: int) -> Mapping[str, str]:
     return {"reason": "ExitCode", "message": str(status)}
+
+
+def _read_input(stream: _Stream) -> bytes:
+    data = b""
+    while (message := stream.take()) is not None and message[0] != CLOSE:
+        data += message[1:]
+    return data
 
 
 def _read_preamble(stream: _Stream) -> CommandRequest:

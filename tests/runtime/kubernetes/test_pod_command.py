@@ -82,7 +82,7 @@ class Pieces:
 
 
 def command(stream: Pieces, token: str = "tok", run: PodRun | None = None) -> PodCommand:
-    return PodCommand(cast("PodExec", stream), run or PodRun("u", "c"), token, has_terminal=False)
+    return PodCommand(cast("PodExec", stream), run or PodRun("one", "u", "c"), token, has_terminal=False)
 
 
 def output(found: PodCommand) -> dict[str, bytes]:
@@ -145,7 +145,7 @@ def test_a_command_that_was_given_up_has_no_status() -> None:
 
 
 def test_the_end_of_the_sandbox_is_never_taken_for_that_of_a_command() -> None:
-    found = command(Pieces(status=ExecStatus(143)), run=PodRun("u", "c", is_over=True))
+    found = command(Pieces(status=ExecStatus(143)), run=PodRun("one", "u", "c", is_over=True))
     output(found)
     with pytest.raises(EngineError, match="sandbox of the command has ended"):
         found.status()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from egress.runtime.kubernetes.claims import Claims
 from egress.runtime.kubernetes.pod_reaper import reap
 from egress.runtime.kubernetes.pods import Pods
 from egress.runtime.owner_lock import OwnerLock
@@ -19,9 +20,9 @@ def test_pods_of_dead_runtimes_of_this_folder_go_and_no_others(tmp_path: Path) -
         for name, owner in owners.items():
             cluster.add_pod(name, {"labels": {"egress/owner": owner}}, {})
         cluster.add_pod("other", {"labels": {"app": "other"}}, {})
-        assert reap(Pods(api), tmp_path) == ("left",)
+        assert reap(Pods(api), Claims(api), tmp_path) == ("left",)
         assert cluster.sandboxes == ["alive", "elsewhere", "other"]
         assert not dead.exists()
         asked = len(cluster.requests)
-        assert reap(Pods(api), tmp_path) == ()
+        assert reap(Pods(api), Claims(api), tmp_path) == ()
         assert len(cluster.requests) == asked
