@@ -295,3 +295,22 @@ async def test_a_pod_is_one_sandbox_at_its_addresses_of_both_families(tmp_path: 
             assert outcome(await peer.get("/echo", lab.host)) == (200, "")
         lines = lab.lines("exchange", 2, sandbox="job", status=200)
         assert {line["peer"] for line in lines} == {address, "::1"}
+
+
+async def test_a_sandbox_that_is_killed_is_told_so_until_it_is_restored(lab: GatewayLab) -> None:
+    name, address = lab.name("job"), lab.address()
+    lab.put(PODS, plain_pod(name, 0, address))
+    await lab.becomes(address, 200)
+    async with await lab.visit(address) as kept:
+        assert outcome(await kept.get("/echo", lab.host)) == (200, "")
+        killed = await asyncio.to_thread(lab.served.egress, "kill", "--sandbox", name)
+        assert killed.status == 0, killed.err
+        assert await is_cut(kept)
+    assert await lab.ask(address) == (403, "access.withdrawn")
+    # The others, and whoever has no rights, are not concerned.
+    other = lab.address()
+    lab.put(PODS, plain_pod(lab.name("job"), 0, other))
+    await lab.becomes(other, 200)
+    restored = await asyncio.to_thread(lab.served.egress, "kill", "--undo", "--sandbox", name)
+    assert restored.status == 0, restored.err
+    await lab.becomes(address, 200)

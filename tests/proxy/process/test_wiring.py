@@ -9,11 +9,13 @@ import pytest
 
 from egress.audit.sink import Sink
 from egress.ca import new_authority_file
-from egress.errors import ContentError, UnreadableError
+from egress.errors import ContentError, UnreadableError, UsageError
 from egress.proxy.clock import SystemClock
 from egress.proxy.lanes.denial_lane import DenialLane
+from egress.proxy.lanes.dial import DialError
 from egress.proxy.process.wiring import ProxyParts, open_audit, open_sandbox, password_of, wire_proxy
 from egress.proxy.settings import Settings
+from egress.rules.decide.decision import decide_host
 from egress.rules.decide.policy import Policy
 from egress.secrets.environment_capture import CapturedEnvironment
 from egress.shares.pool import Capacity, Resource
@@ -129,3 +131,28 @@ def test_replicas_have_the_authority_of_the_file_together(tmp_path: Path, policy
     assert one.placeholder_key != two.placeholder_key
     # The folder of a replica has no key of its own.
     assert not list(tmp_path.rglob("ca/*.pem"))
+
+
+async def test_a_gateway_of_a_cluster_knows_pods_and_never_dials_the_api_server(
+    tmp_path: Path, policy: Policy, audit: Sink
+) -> None:
+    (tmp_path / "namespace").write_text("agents")
+    place = {"KUBERNETES_SERVICE_HOST": "1.1.1.1", "KUBERNETES_SERVICE_PORT": "443"}
+    pod = CapturedEnvironment({}, place)
+    cluster = values(tmp_path, kubernetes=True, network=True, listen=("0.0.0.0:0",), service_account=tmp_path)
+    parts = wire_proxy(cluster, policy, pod, audit, CLOCK)
+    assert parts.pods is not None
+    assert parts.pods.sandboxes.identify("10.0.0.1").code == "identity.stale"
+    decision = decide_host(policy, Identity("default"), "api.example.com", 443, CLOCK.now())
+    parts.engine.dialer.check("api.example.com", decision, ("1.0.0.1",))
+    with pytest.raises(DialError):
+        parts.engine.dialer.check("api.example.com", decision, ("1.1.1.1",))
+
+
+async def test_elsewhere_than_in_a_cluster_nobody_is_asked_about_pods(
+    tmp_path: Path, policy: Policy, audit: Sink
+) -> None:
+    assert wire_proxy(values(tmp_path), policy, CapturedEnvironment({}, {}), audit, CLOCK).pods is None
+    cluster = values(tmp_path, kubernetes=True, network=True, listen=("0.0.0.0:0",), service_account=tmp_path)
+    with pytest.raises(UsageError, match="no pod of a cluster"):
+        wire_proxy(cluster, policy, CapturedEnvironment({}, {}), audit, CLOCK)

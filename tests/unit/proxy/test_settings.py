@@ -310,3 +310,30 @@ def test_a_collector_is_a_url_or_that_of_the_environment() -> None:
     assert read({"otlp": "environment"}).values.otlp == "environment"
     assert read({"otlp": "http://127.0.0.1:4318", "otlp_signals": "logs"}).values.otlp_signals == ("logs",)
     assert read({}).values.otlp is None
+
+
+IN_A_CLUSTER = {"kubernetes": True, "network": True, "listen": ("0.0.0.0:3128",)}
+
+
+def test_a_gateway_of_a_cluster_drains_for_longer_unless_it_is_told_otherwise() -> None:
+    assert shown(read(IN_A_CLUSTER))["--drain"] == ("120s", "default")
+    assert shown(read({**IN_A_CLUSTER, "drain": "7"}))["--drain"] == ("7s", "flag")
+    found = read(IN_A_CLUSTER).values
+    assert str(found.service_account) == "/var/run/secrets/kubernetes.io/serviceaccount"
+    assert found.ready is None
+    assert str(read({**IN_A_CLUSTER, "ready": "0.0.0.0:8081"}).values.ready) == "0.0.0.0:8081"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"network": False, "listen": ("127.0.0.1:3128",)},
+        {"listen": "none", "handover": True},
+        {"password_file": "password"},
+        {"handover": True},
+        {"profile": "reviewer"},
+    ],
+)
+def test_what_is_told_apart_by_pods_is_told_apart_by_nothing_else(more: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="--kubernetes"):
+        read({**IN_A_CLUSTER, **more})
