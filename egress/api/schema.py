@@ -93,6 +93,8 @@ class SandboxSettings(ApiRequest, frozen=True):
     """The image; the default of the server if left out."""
     profile: Text | None = None
     """The profile of the rules for it."""
+    params: Values = {}
+    """Its values for parameters of the rules, by name."""
     env: Values = {}
     labels: Values = {}
     limits: LimitSettings = LimitSettings()

@@ -48,6 +48,7 @@ def settings_of(spec: Spec, terms: SandboxLifetime, *, start: bool) -> SandboxSe
     return SandboxSettings(
         image=spec.image,
         profile=spec.profile,
+        params=dict(spec.parameters),
         env=dict(spec.env),
         labels=dict(spec.labels),
         limits=LimitSettings(**asdict(spec.limits)),
@@ -80,6 +81,7 @@ def spec_from(name: str, settings: SandboxSettings, defaults: Spec) -> Spec:
     return replace(
         defaults,
         name=name,
+        parameters=settings.params,
         env=settings.env,
         labels=settings.labels,
         limits=SandboxLimits(**limits),

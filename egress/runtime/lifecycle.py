@@ -134,7 +134,7 @@ class Lifecycle[S: RegisteredSandbox](ABC):
 
     def _admitted(self, spec: Spec, make: Callable[[Admission], S]) -> S:
         """Have the proxy admit a sandbox that is made then; where it cannot be made it is dismissed."""
-        admission = self._proxy.admit(spec.name, spec.profile)
+        admission = self._proxy.admit(spec.name, spec.profile, parameters=spec.parameters)
         try:
             return make(admission)
         except BaseException:

@@ -19,6 +19,7 @@ from typing import Final, Literal, Protocol
 from egress.control_client import ASK_TIMEOUT, HANDOVER_SOCKET, NoProxyError, ask_proxy, no_answer
 from egress.errors import UnreadableError
 from egress.runtime.errors import GatewayError, GatewayRefusedError, SandboxExistsError, SpecError
+from egress.runtime.spec import NO_VALUES
 from egress.unix.http_connection import JsonAnswer
 from egress.unix.stream_socket import connect_to_egress
 
@@ -73,7 +74,14 @@ class SandboxListener:
 class ProxyClient(Protocol):
     """A proxy that accepts sandboxes."""
 
-    def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
+    def admit(
+        self,
+        name: str,
+        profile: str | None = None,
+        seed: str = "",
+        *,
+        parameters: Mapping[str, str] = NO_VALUES,
+    ) -> Admission:
         """Admit a sandbox. Raises `SandboxExistsError`, or `GatewayError` if the proxy refuses it.
 
         `seed` comes from an earlier admission whose canaries are planted already.
@@ -120,9 +128,16 @@ class ControlProxyClient:
     def __repr__(self) -> str:
         return f"ControlProxyClient({str(self._folder)!r})"
 
-    def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
-        again = {"seed": seed} if seed else {}
-        status, answer = self._ask("POST", "/sandboxes", {"name": name, "profile": profile, **again})
+    def admit(
+        self,
+        name: str,
+        profile: str | None = None,
+        seed: str = "",
+        *,
+        parameters: Mapping[str, str] = NO_VALUES,
+    ) -> Admission:
+        asked = {"name": name, "profile": profile, "params": dict(parameters)}
+        status, answer = self._ask("POST", "/sandboxes", {**asked, "seed": seed} if seed else asked)
         if status == 201:
             return _admission(name, answer)
         error, hint = _text_field(answer, "error"), _text_field(answer, "hint")

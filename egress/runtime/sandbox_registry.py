@@ -157,7 +157,8 @@ class SandboxRegistry[S: RegisteredSandbox]:
         with self._lock:
             self._returning.add(name)
         try:
-            admission = self._proxy.admit(name, sandbox.spec.profile, before.seed)
+            rights = sandbox.spec.profile, sandbox.spec.parameters
+            admission = self._proxy.admit(name, rights[0], before.seed, parameters=rights[1])
             admission = replace(admission, canaries=before.canaries)
             try:
                 self._proxy.hand_over(name, self._renew(sandbox, admission))

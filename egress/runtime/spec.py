@@ -97,6 +97,8 @@ class Spec:
     image: str
     profile: str | None = None
     """The profile of the rules for it, if the rules have profiles."""
+    parameters: Values = NO_VALUES
+    """Its values for parameters of the rules, which the proxy checks."""
     user: int = DEFAULT_USER_ID
     group: int = DEFAULT_USER_ID
     workdir: str = WORKSPACE
@@ -120,6 +122,7 @@ class Spec:
         _check_count("group", self.group, 0, 1 << 31)
         if self.profile is not None:
             check_text("profile", self.profile)
+        check_text_mapping("params", self.parameters)
         check_path("workdir", self.workdir)
         # `read_only` leaves the working folder writable: as the root folder it would undo that.
         if normpath(self.workdir) == "/":
@@ -135,6 +138,7 @@ class Spec:
         # A copy: the caller's mapping cannot change after the check.
         object.__setattr__(self, "env", _variables("env", self.env))
         object.__setattr__(self, "labels", MappingProxyType(dict(self.labels)))
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
 
     @property
     def has_read_only_image(self) -> bool:

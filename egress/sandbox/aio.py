@@ -264,6 +264,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
         image: str | None = None,
         snapshot: str | None = None,
         profile: str | None = None,
+        params: Values = NO_VALUES,
         env: Variables | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the lifetime of the sandbox
         idle_timeout: float | None = None,
@@ -284,6 +285,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
             image=image,
             snapshot=snapshot,
             profile=profile,
+            params=params,
             env=env,
             timeout=timeout,
             idle_timeout=idle_timeout,

@@ -75,6 +75,7 @@ class Sandbox(LastingParts):
         image: str | None = None,
         snapshot: str | None = None,
         profile: str | None = None,
+        params: Values = NO_VALUES,
         env: Variables | None = None,
         timeout: float | None = None,
         idle_timeout: float | None = None,
@@ -95,6 +96,7 @@ class Sandbox(LastingParts):
             image: its file system; by default an image that comes with Egress.
             snapshot: the name of a snapshot whose files it begins with; see the method `snapshot`.
             profile: the profile of the rules for it.
+            params: its values for parameters of the rules, such as `{"repo": "acme/site"}`.
             env: variables for its commands; a value of None copies the caller's own variable.
             timeout: seconds until it is removed.
             idle_timeout: seconds without use until `on_idle` happens.
@@ -125,6 +127,7 @@ class Sandbox(LastingParts):
             name=called,
             image=capabilities.choose_image(home, image, snapshot or ""),
             profile=profile,
+            parameters=params,
             user=user,
             group=group,
             env=options.variables(env, place.caller),

@@ -35,6 +35,7 @@ FULL = Spec(
     name="one",
     image="any:1",
     profile="p",
+    parameters={"repo": "acme/site"},
     user=5,
     group=6,
     workdir="/work",
@@ -61,7 +62,9 @@ def test_a_sandbox_is_made_with_the_settings_that_were_sent() -> None:
 
 
 def test_settings_that_are_left_out_are_those_of_the_server() -> None:
-    defaults = replace(FULL, mounts=(), limits=SandboxLimits(), read_only=False, ports=(), env={}, labels={})
+    defaults = replace(
+        FULL, mounts=(), limits=SandboxLimits(), read_only=False, ports=(), parameters={}, env={}, labels={}
+    )
     assert spec_from("one", SandboxSettings(), defaults) == defaults
     with pytest.raises(SpecError):
         spec_from("No Name", SandboxSettings(), defaults)

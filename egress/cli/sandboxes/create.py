@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from egress import environment
 from egress.cli import progress
+from egress.cli.parameter_options import read_parameters
 from egress.cli.sandboxes import agents, fleet_session, sandbox_options
 from egress.cli.sandboxes.agents import Agent
 from egress.cli.sandboxes.attach import attach, has_terminal
@@ -47,6 +48,7 @@ def read_request(given: SandboxOptions) -> SandboxRequest:
             name=given["name"] or sandbox_options.fresh_name(),
             image=given["image"] or "host",
             profile=given["profile"],
+            parameters=dict(read_parameters(given["params"])),
             user=user,
             group=group,
             workdir=given["workdir"],

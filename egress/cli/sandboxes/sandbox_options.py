@@ -30,6 +30,7 @@ class SandboxOptions(TypedDict):
     name: str | None
     image: str | None
     profile: str | None
+    params: tuple[str, ...]
     agent: str | None
     asked: tuple[str, ...]
     mounted: tuple[str, ...]
@@ -176,6 +177,13 @@ _MAKING: Final = (
     click.option("--name", help="Name of the sandbox, here and in the log. [random]"),
     click.option("--image", help="An image of the engine; for namespaces a folder, or `host`. [a small one]"),
     click.option("--profile", help="Profile of the rules for the sandbox."),
+    click.option(
+        "--param",
+        "params",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Value of the sandbox for a parameter of the rules.",
+    ),
     click.option("--agent", help=f"Image, variables and rules for a known tool: {', '.join(AGENTS)}."),
     click.option(
         "--env", "asked", multiple=True, metavar="NAME[=VALUE]", help="Environment variable for the sandbox."

@@ -32,6 +32,7 @@ from egress.proxy.ingress.server import IngressServer
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.proxy.setting_values import PLAIN_NAME, is_plain_name
 from egress.rules.decide.decision import profile_of
+from egress.rules.decide.parameters import parameter_fault
 from egress.types import Identity
 
 MAX_SANDBOXES: Final = 256
@@ -86,14 +87,13 @@ class DynamicSandboxes:
 
     # Coming and going
 
-    def add(self, name: str, profile: str | None = None, seed: bytes = b"") -> ServedSandbox:
-        """Make a sandbox. Raises `UsageError` for a name or a profile that cannot be.
+    def add(self, identity: Identity, seed: bytes = b"") -> ServedSandbox:
+        """Make a sandbox. Raises `UsageError` for a name, a profile or a parameter that cannot be.
 
         `seed` is what the canaries are made from that it holds already: another proxy gave it.
         """
-        self._check(name, profile)
-        now, policy = self._engine.clock.now(), self._engine.policy
-        identity = Identity(name, profile)
+        self._check(identity)
+        name, now, policy = identity.sandbox, self._engine.clock.now(), self._engine.policy
         limits = Constraints.for_policy(policy, identity) if self._constrain else None
         sandbox = ServedSandbox(
             identity,
@@ -103,7 +103,8 @@ class DynamicSandboxes:
         )
         # State left by an earlier sandbox of this name must not pass to this one.
         self._forget(name)
-        self._record("sandbox.added", sandbox=name, profile=profile, authority=sandbox.authority.fingerprint)
+        added = sandbox.authority.fingerprint
+        self._record("sandbox.added", sandbox=name, profile=identity.profile, authority=added)
         self._added[name] = _Added()
         self._engine.sandboxes[name] = sandbox
         return sandbox
@@ -140,7 +141,8 @@ class DynamicSandboxes:
             if not self._closing[name]:
                 del self._closing[name]
 
-    def _check(self, name: str, profile: str | None) -> None:
+    def _check(self, identity: Identity) -> None:
+        name = identity.sandbox
         if not is_plain_name(name):
             raise UsageError("this is not a name for a sandbox", PLAIN_NAME)
         if name in self._engine.sandboxes:
@@ -151,7 +153,10 @@ class DynamicSandboxes:
             raise UsageError("connections of the last sandbox of this name are still closing", "try again")
         if len(self._added) >= MAX_SANDBOXES:
             raise UsageError(f"there are {MAX_SANDBOXES} sandboxes already", "remove one first")
-        self._check_profile(Identity(name, profile))
+        self._check_profile(identity)
+        if fault := parameter_fault(self._engine.policy, identity.parameters):
+            known = ", ".join(sorted(self._engine.policy.parameters)) or "none"
+            raise UsageError(fault, f"parameters of the rules: {known}")
 
     def _check_profile(self, identity: Identity) -> None:
         """Refuse a sandbox that could get nowhere, or that asks for less than the rules can say."""

@@ -19,10 +19,11 @@ from egress.errors import EgressError
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
 from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.lanes.engine import ProxyEngine, SandboxCanary, ServedSandbox
+from egress.types import Identity
 
 _log = structlog.get_logger(__name__)
 
-_REQUEST_KEYS: Final = frozenset({"name", "profile", "seed"})
+_REQUEST_KEYS: Final = frozenset({"name", "profile", "params", "seed"})
 # Empty, or a key of full length in hexadecimal: a shorter key could be guessed.
 _SEED_PATTERN: Final = re.compile(rf"(?:[0-9a-f]{{{2 * MIN_KEY_BYTES}}})?")
 
@@ -48,12 +49,12 @@ class SandboxRoutes:
         if asked is None:
             hint = 'send {"name": "...", "profile": null}'
             return ControlReply(400, {"error": "this names no sandbox", "hint": hint})
-        name, profile, seed = asked
+        identity, seed = asked
         try:
-            sandbox = self._sandboxes.add(name, profile, seed)
+            sandbox = self._sandboxes.add(identity, seed)
         except EgressError as error:
             return _refused(error)
-        _log.info("sandbox.added", sandbox=name, profile=profile)
+        _log.info("sandbox.added", sandbox=identity.sandbox, profile=identity.profile)
         return ControlReply(201, self._holds(sandbox))
 
     async def _remove(self, body: Body) -> ControlReply:
@@ -85,15 +86,18 @@ class SandboxRoutes:
         }
 
 
-def _read(body: Body) -> tuple[str, str | None, bytes] | None:
-    """A name, a profile, and what canaries are made from; None for what is no such thing."""
+def _read(body: Body) -> tuple[Identity, bytes] | None:
+    """A sandbox, and what canaries are made from; None for what is no such thing."""
     name, profile, seed = body.get("name"), body.get("profile"), body.get("seed", "")
     # Unknown keys are refused: a misspelt `profile` would otherwise mean the default profile.
     if not isinstance(name, str) or not isinstance(profile, str | None) or not body.keys() <= _REQUEST_KEYS:
         return None
     if not isinstance(seed, str) or not _SEED_PATTERN.fullmatch(seed):
         return None
-    return name, profile, bytes.fromhex(seed)
+    params = body.get("params", {})
+    if not isinstance(params, dict) or not all(isinstance(value, str) for value in params.values()):
+        return None
+    return Identity(name, profile, tuple(sorted(params.items()))), bytes.fromhex(seed)
 
 
 def _planted(each: SandboxCanary) -> Body:

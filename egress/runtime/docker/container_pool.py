@@ -1,8 +1,8 @@
 """Unassigned containers that are kept ready, for each kind of sandbox that was prepared.
 
-A kind is a spec without name, profile, env and labels. Images are compared by id: containers of an older
-image with the same name are discarded. Kinds with host mounts are not kept: the host folder may be replaced
-before the container is used.
+A kind is a spec without name, profile, parameters, env and labels. Images are compared by id: containers of
+an older image with the same name are discarded. Kinds with host mounts are not kept: the host folder may be
+replaced before the container is used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ Make = Callable[[Spec, str], UnassignedContainer]
 
 def pool_key(spec: Spec) -> Spec:
     """The kind of a sandbox: its spec without what differs between sandboxes of one kind."""
-    return replace(spec, name=_PLACEHOLDER_NAME, profile=None, env=NO_VALUES, labels=NO_VALUES)
+    kind = replace(spec, name=_PLACEHOLDER_NAME, profile=None, parameters=NO_VALUES)
+    return replace(kind, env=NO_VALUES, labels=NO_VALUES)
 
 
 class ContainerPool:

@@ -13,6 +13,7 @@ from egress.runtime.proxy_client import (
     PlantedCanary,
     SandboxListener,
 )
+from egress.runtime.spec import NO_VALUES
 
 
 class FakeProxyClient:
@@ -27,13 +28,23 @@ class FakeProxyClient:
         self._canaries = canaries
         self.admitted: dict[str, str | None] = {}
         """Profiles by sandbox."""
+        self.parameters: dict[str, dict[str, str]] = {}
+        """Parameters by sandbox."""
 
-    def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
+    def admit(
+        self,
+        name: str,
+        profile: str | None = None,
+        seed: str = "",
+        *,
+        parameters: Mapping[str, str] = NO_VALUES,
+    ) -> Admission:
         if name in self.admitted:
             raise SandboxExistsError(
                 f"the proxy has a sandbox {name} already", "remove it, or choose another name"
             )
         self.admitted[name] = profile
+        self.parameters[name] = dict(parameters)
         authority = f"-----BEGIN CERTIFICATE-----\nfake {name}\n-----END CERTIFICATE-----\n"
         return Admission(name, authority, self._placeholders, self._canaries, seed or name)
 

@@ -7,7 +7,7 @@ What is missing is named before a pod is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -21,6 +21,7 @@ from egress.runtime.errors import GatewayError, GatewayRefusedError, Unsupported
 from egress.runtime.kit.trust_folder import AUTHORITY_NAME, BUNDLE_NAME
 from egress.runtime.kubernetes.api_errors import translated_errors
 from egress.runtime.proxy_client import Admission, Bar, LivenessConnection, SandboxListener
+from egress.runtime.spec import NO_VALUES
 
 GATEWAY_NAME: Final = "egress-proxy"
 """The name of the gateway's Service, and the label `app` of its pods. A namespace has one gateway."""
@@ -112,7 +113,14 @@ class ClusterGateway:
 
     # For the lifecycle of sandboxes
 
-    def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:  # noqa: ARG002 - it is asked nothing
+    def admit(
+        self,
+        name: str,
+        profile: str | None = None,  # noqa: ARG002 - it is asked nothing
+        seed: str = "",  # noqa: ARG002
+        *,
+        parameters: Mapping[str, str] = NO_VALUES,  # noqa: ARG002
+    ) -> Admission:
         """Return what every sandbox of the namespace trusts. Which profile a pod has is said by the pod."""
         return Admission(name, self.facts().authority)
 

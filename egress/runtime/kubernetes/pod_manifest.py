@@ -36,6 +36,7 @@ from egress.runtime.supervisor import SUPERVISOR_PATH, SUPERVISOR_SCRIPT
 OWNER_LABEL: Final = "egress/owner"
 """The runtime that made the pod."""
 PROFILE_ANNOTATION: Final = "egress/profile"
+PARAMETER_PREFIX: Final = "egress/param."
 LABELS_ANNOTATION: Final = "egress/labels"
 """Labels of the user, whose values may be longer than those of the cluster."""
 SCRIPTS_FOLDER: Final = "/.egress"
@@ -91,6 +92,7 @@ def pod_manifest(spec: Spec, facts: GatewayFacts, settings: KubernetesSettings, 
     annotations[LABELS_ANNOTATION] = msgspec.json.encode(dict(spec.labels)).decode()
     if spec.profile is not None:
         annotations[PROFILE_ANNOTATION] = spec.profile
+    annotations.update({f"{PARAMETER_PREFIX}{name}": value for name, value in spec.parameters.items()})
     pod: Fields = {
         "metadata": {
             "name": spec.name,

@@ -402,6 +402,7 @@ export interface SandboxEventView {
 export interface SandboxSettings {
   image?: string | null | undefined;
   profile?: string | null | undefined;
+  params?: Readonly<Record<string, string>> | undefined;
   env?: Readonly<Record<string, string>> | undefined;
   labels?: Readonly<Record<string, string>> | undefined;
   limits?: LimitSettings | undefined;

@@ -19,6 +19,7 @@ PLAIN: SandboxOptions = {
     "name": None,
     "image": None,
     "profile": None,
+    "params": (),
     "agent": None,
     "asked": (),
     "mounted": (),
@@ -42,6 +43,7 @@ def test_all_that_was_asked_for_is_in_the_spec(tmp_path: Path) -> None:
         "name": "mine",
         "image": "some",
         "profile": "ci",
+        "params": ("repo=acme/site",),
         "asked": ("A=1",),
         "mounted": (f"{tmp_path}:/data:rw",),
         "memory": "512 MiB",
@@ -49,6 +51,7 @@ def test_all_that_was_asked_for_is_in_the_spec(tmp_path: Path) -> None:
     }
     spec = spec_of(fleet(), read_request(given), quiet=True)
     assert (spec.name, spec.image, spec.profile, spec.read_only) == ("mine", "some", "ci", True)
+    assert spec.parameters == {"repo": "acme/site"}
     assert spec.env["A"] == "1"
     assert spec.mounts == (Mount(source=tmp_path, target="/data", writable=True),)
     assert spec.limits == SandboxLimits(memory_mib=512)

@@ -13,6 +13,7 @@ from egress.ca.authority import Authority
 from egress.errors import UsageError
 from egress.proxy.control import dynamic_sandboxes as module
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
+from egress.proxy.control.sandbox_routes import SandboxRoutes
 from egress.proxy.dns.listeners import DnsListeners
 from egress.proxy.ingress.listener import Listener, ListenerKind, listen, listen_udp
 from egress.proxy.lanes.engine import ServedSandbox
@@ -41,6 +42,11 @@ hosts:
     inject: [{placeholder: {secret: tracker, like: openai, in: ["header:authorization"]}}]
 """
 SECRET = "sesame-open-sesame-42"
+PARAMETERS = """\
+version: 1
+parameters: {repo: {pattern: "acme/[a-z]+"}}
+hosts: {api.example.test: {paths: ["/{param.repo}"]}}
+"""
 
 
 @pytest.fixture
@@ -60,7 +66,7 @@ class House:
         )
 
     def add(self, name: str) -> ServedSandbox:
-        return self.sandboxes.add(name, "coding")
+        return self.sandboxes.add(Identity(name, "coding"))
 
     async def hand_over(self, name: str, kind: ListenerKind = "proxy") -> tuple[str, int]:
         sock = (listen_udp if kind == "dns-udp" else listen)("127.0.0.3", 0)
@@ -144,7 +150,7 @@ async def test_canaries_are_made_from_what_is_handed_in(house: House) -> None:
         return each.value
 
     first = house.add("one")
-    again = house.sandboxes.add("again", "coding", first.canary_key)
+    again = house.sandboxes.add(Identity("again", "coding"), first.canary_key)
     other = house.add("other")
     assert planted(first) == planted(again)
     assert planted(first) != planted(other)
@@ -153,7 +159,7 @@ async def test_canaries_are_made_from_what_is_handed_in(house: House) -> None:
 
 
 async def test_an_authority_is_constrained_where_that_is_asked_for(house: House) -> None:
-    limits = House(house.stack, constrain=True).sandboxes.add("box", "coding").authority.constraints
+    limits = House(house.stack, constrain=True).sandboxes.add(Identity("box", "coding")).authority.constraints
     assert limits is not None
     assert limits.names == (NAME,)
 
@@ -172,10 +178,32 @@ async def test_an_authority_is_constrained_where_that_is_asked_for(house: House)
 )
 async def test_what_cannot_be_is_refused(house: House, name: str, profile: str | None, why: str) -> None:
     with pytest.raises(UsageError, match=why) as caught:
-        house.sandboxes.add(name, profile)
+        house.sandboxes.add(Identity(name, profile))
     assert caught.value.hint
     assert house.events("sandbox.added") == []
     assert list(house.stack.engine.sandboxes) == [SANDBOX]
+
+
+async def test_a_sandbox_has_its_parameters_and_a_value_that_does_not_fit_is_refused(house: House) -> None:
+    engine = house.stack.engine
+    engine.swap(policy_of(PARAMETERS))
+    routes = SandboxRoutes(engine, house.sandboxes, lambda _: None).routes()
+    add = routes["POST", "/sandboxes"]
+    made = await add({"name": "box", "params": {"repo": "acme/site"}})
+    assert made.status == 201
+    assert engine.sandboxes["box"].identity.parameters == (("repo", "acme/site"),)
+    for params, said in [
+        ({"repo": "other/site"}, "does not fit its pattern"),
+        ({"repos": "acme/site"}, "declare no parameter repos"),
+        ({"repo": "acme/../x"}, "cannot have this value"),
+    ]:
+        refused = await add({"name": "other", "params": params})
+        assert refused.status == 409
+        assert said in str(refused.body)
+        assert "parameters of the rules: repo" in str(refused.body)
+    for wrong in (["repo"], "repo=acme/site", {"repo": 1}, {"repo": None}):
+        assert (await add({"name": "other", "params": wrong})).status == 400
+    assert "other" not in engine.sandboxes
 
 
 async def test_there_are_only_so_many(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

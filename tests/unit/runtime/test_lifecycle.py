@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -26,7 +26,7 @@ from egress.runtime.mounted_files import MountedFiles
 from egress.runtime.protocol import Output, Provisions, RuntimeProcess
 from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, SandboxListener, SandboxListenerKind
-from egress.runtime.spec import Command, ExecResult, Spec
+from egress.runtime.spec import NO_VALUES, Command, ExecResult, Spec
 
 
 class Proxy(FakeProxyClient):
@@ -36,9 +36,16 @@ class Proxy(FakeProxyClient):
         super().__init__()
         self.said: list[str] = []
 
-    def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
+    def admit(
+        self,
+        name: str,
+        profile: str | None = None,
+        seed: str = "",
+        *,
+        parameters: Mapping[str, str] = NO_VALUES,
+    ) -> Admission:
         self.said.append(f"admit {name}")
-        return super().admit(name, profile, seed)
+        return super().admit(name, profile, seed, parameters=parameters)
 
     def hand_over(self, name: str, listeners: Iterable[SandboxListener]) -> None:
         self.said.append(f"hand over {name} {[each.port for each in listeners]}")
@@ -190,8 +197,10 @@ def test_what_can_be_seen_before_asks_no_proxy(runtime: Runtime) -> None:
 
 
 def test_one_that_the_proxy_refuses_is_not_made(proxy: Proxy, runtime: Runtime) -> None:
-    def refuse(name: str, profile: str | None = None, seed: str = "") -> Admission:
-        raise GatewayRefusedError(f"{name} {profile} {seed}", "")
+    def refuse(
+        name: str, profile: str | None = None, seed: str = "", *, parameters: Mapping[str, str] = NO_VALUES
+    ) -> Admission:
+        raise GatewayRefusedError(f"{name} {profile} {seed} {parameters}", "")
 
     proxy.admit = refuse  # type: ignore[method-assign]
     with pytest.raises(GatewayRefusedError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -22,7 +22,7 @@ from egress.runtime.mounted_files import MountedFiles
 from egress.runtime.protocol import Provisions
 from egress.runtime.proxy_client import Admission, PlantedCanary, SandboxListener
 from egress.runtime.sandbox_registry import SandboxRegistry
-from egress.runtime.spec import Info, Spec
+from egress.runtime.spec import NO_VALUES, Info, Spec
 
 
 @dataclass
@@ -49,9 +49,16 @@ class Proxy(FakeProxyClient):
         self.said: list[str] = []
         self.fails: Exception | None = None
 
-    def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
+    def admit(
+        self,
+        name: str,
+        profile: str | None = None,
+        seed: str = "",
+        *,
+        parameters: Mapping[str, str] = NO_VALUES,
+    ) -> Admission:
         self.said.append(f"admit {name} {seed}")
-        return super().admit(name, profile, seed)
+        return super().admit(name, profile, seed, parameters=parameters)
 
     def hand_over(self, name: str, listeners: Iterable[SandboxListener]) -> None:
         self.said.append(f"hand over {name}")

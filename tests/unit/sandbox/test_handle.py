@@ -58,7 +58,7 @@ def test_a_callback_that_fails_is_no_silence(box: Sandbox) -> None:
 WRONG_CREATIONS: dict[str, object] = {
     "name": 5, "image": 5, "profile": 5, "env": ["A=b"], "timeout": "5", "idle_timeout": "5", "memory": [],
     "cpus": "2", "pids": 64.5, "size": {}, "temporary": b"8m", "labels": {"a": 1}, "volumes": 5,
-    "runtime": 5, "on_idle": 5, "snapshot": 5,
+    "runtime": 5, "on_idle": 5, "snapshot": 5, "params": {"a": 1},
 }  # fmt: skip
 
 

@@ -79,7 +79,12 @@ def test_a_pod_has_an_end_an_owner_and_its_profile() -> None:
     assert (notes["egress/profile"], json.loads(notes["egress/labels"])) == ("reader", {"a": "b" * 99})
     assert pod["spec"]["activeDeadlineSeconds"] == 600
     assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
-    assert "egress/profile" not in made()["metadata"]["annotations"]
+    assert not any(name.startswith("egress/p") for name in made()["metadata"]["annotations"])
+
+
+def test_a_pod_asks_for_its_parameters_as_a_claim_does() -> None:
+    notes = made(parameters={"repo": "acme/site"})["metadata"]["annotations"]
+    assert notes["egress/param.repo"] == "acme/site"
 
 
 def test_the_scripts_are_files_that_nothing_in_the_pod_can_write() -> None:
