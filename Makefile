@@ -73,7 +73,8 @@ schema: setup ## write config/hosts.schema.json, which editors complete rule fil
 	@$(BIN)/egress schema >.venv/schema.json
 	@mv .venv/schema.json config/hosts.schema.json
 
-docs: setup ## write the generated parts of docs/
+docs: setup ## write the generated parts of docs/, and container/kubernetes.yaml from the chart
+	@$(BIN)/python -m scripts.manifest
 	@$(BIN)/python -m scripts.docs
 
 pictures: setup ## make the pictures of docs/ anew, with Chromium (ARGS="--look FOLDER": every page, to look at)
