@@ -116,7 +116,7 @@ Query = Annotated[
 Sandbox = Annotated[
     Name,
     about(
-        "The sandbox, known by its listener, never by a header.",
+        "The sandbox, known by its listener, or in a cluster by the address of its pod; never by a header.",
         "agent-1",
         index="totals",
         option="Of this sandbox.",

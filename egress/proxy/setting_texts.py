@@ -8,9 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 RULES: Final = "Rule files, or folders of them."
-RULES_CONFIGMAP: Final = (
-    "Take the rules from `hosts.yaml` of this ConfigMap, and watch it."
-)
+RULES_CONFIGMAP: Final = "Take the rules from `hosts.yaml` of this ConfigMap, and watch it."
 AUTHORITY_FILE: Final = "A file with the key and certificate of the authority, such as a mounted secret."
 RESOLVE: Final = "Dial this address for a name. The address checks still apply."
 UPSTREAM_CA: Final = "Certificates of authorities to trust for upstreams, beside the public ones."

@@ -149,7 +149,7 @@ async def is_cut(peer: Peer) -> bool:
         return False
 
 
-async def test_an_address_that_moves_to_another_pod_brings_nothing_of_the_first_one(lab: GatewayLab) -> None:
+async def test_an_address_that_moves_brings_nothing_of_the_pod_before(lab: GatewayLab) -> None:
     """U6, U18: within a tenth of a second, while a connection is kept."""
     address = lab.address()
     for _ in range(3):
