@@ -80,6 +80,8 @@ class PolicyView(ApiView, frozen=True):
     """The digest of the rules in force."""
     profile: str | None = None
     """The profile that the sandbox was created with."""
+    params: dict[str, str] = field(default_factory=dict)
+    """Its values for parameters of the rules."""
     profile_in_force: str | None = None
     grants: tuple[GrantView, ...] = ()
     delegations: tuple[DelegationView, ...] = ()

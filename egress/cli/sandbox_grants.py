@@ -23,8 +23,9 @@ def with_grants(policy: Policy, sandbox: str, runtime_dir: Path | None) -> tuple
     from egress.cli.proxy_choice import proxy_of
 
     answer = proxy_of(sandbox, runtime_dir, None).policy.body
-    profile, found = answer.get("profile"), answer.get("grants")
-    identity = Identity(sandbox, profile if isinstance(profile, str) else None)
+    profile, found, params = answer.get("profile"), answer.get("grants"), answer.get("params")
+    given = {str(name): str(value) for name, value in params.items()} if isinstance(params, dict) else {}
+    identity = Identity(sandbox, profile if isinstance(profile, str) else None, tuple(sorted(given.items())))
     if answer.get("policy") != policy.digest:
         said = "the proxy does not decide by these files alone: it has others, or something is revoked"
         render.line(("note: ", DOUBT), said, stderr=True)

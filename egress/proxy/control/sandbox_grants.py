@@ -68,6 +68,7 @@ class SandboxPolicies:
             {
                 "sandbox": identity.sandbox,
                 "profile": identity.profile,
+                "params": dict(identity.parameters),
                 "profile_in_force": None if policy.profiles is None else profile_name(policy, identity, now),
                 "policy": policy.digest,
                 "grants": [grant_fields(grant) for grant in overlay.grants],

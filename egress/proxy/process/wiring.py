@@ -120,7 +120,7 @@ def wire_proxy(
     # ingress.
     resolver = FixedResolver(_overrides(values), SystemResolver(clock.monotonic))
     room = _room(values)
-    own = LocalAddresses(clock.monotonic, _own_addresses(values, captured.environ))
+    own = LocalAddresses(clock.monotonic, _own_addresses(values, policy, captured.environ))
     engine = ProxyEngine(
         clock=clock,
         policy=policy,
@@ -226,11 +226,16 @@ def metrics_guard(
     )
 
 
-def _own_addresses(values: Settings, environ: Mapping[str, str]) -> list[str]:
-    """The addresses that no interface shows: those of the settings, and the API server's."""
+def _own_addresses(values: Settings, policy: Policy, environ: Mapping[str, str]) -> list[str]:
+    """The addresses that no interface shows: those of the settings, and the API server's if it is asked."""
     found = [str(network) for network in values.own_address]
     host = environ.get(API_SERVER_VARIABLE, "")
-    return [*found, host] if values.kubernetes and is_address(host) else found
+    asks = (
+        values.kubernetes
+        or values.rules_configmap
+        or any(spec.scheme == "k8s" for spec in policy.secrets.values())
+    )
+    return [*found, host] if asks and is_address(host) else found
 
 
 def _overrides(values: Settings) -> dict[str, list[str]]:

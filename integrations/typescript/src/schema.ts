@@ -236,6 +236,7 @@ export interface PolicyView {
   sandbox: string;
   policy: string;
   profile: string | null;
+  params: Readonly<Record<string, string>>;
   profile_in_force: string | null;
   grants: readonly GrantView[];
   delegations: readonly DelegationView[];

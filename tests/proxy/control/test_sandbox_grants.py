@@ -325,6 +325,7 @@ async def test_what_is_in_force_is_told(granting: Granting) -> None:
     reply = await granting.ask("GET")
     body = reply.body
     assert (body["sandbox"], body["profile"], body["profile_in_force"]) == (SANDBOX, None, None)
+    assert body["params"] == {}
     assert body["policy"] == granting.stack.engine.policy.digest
     assert listed(await granting.running.ask("GET", "/status"), "sandboxes")[0]["grants"] == 1
     (grant,) = listed(reply, "grants")

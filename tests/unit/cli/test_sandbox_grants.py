@@ -77,3 +77,16 @@ def test_a_running_sandbox_has_its_profile(answer: dict[str, object], capsys: Ca
     answer["profile"] = "wide"
     assert explained(capsys, "https://a.example/")["verdict"] == "allow"
     assert main(["explain", "GET", "https://a.example/", "--sandbox", "box", "--profile", "wide"]) == 2
+
+
+def test_a_running_sandbox_has_its_parameters(answer: dict[str, object], capsys: Captured) -> None:
+    hosts = 'hosts: {a.example: {paths: ["/{param.repo}"]}}'
+    rules = f'version: 1\nparameters: {{repo: {{pattern: "acme/[a-z]+"}}}}\n{hosts}\n'
+    put(Path("hosts.yaml"), rules)
+    answer["policy"] = policy(source(rules)).digest
+    assert explained(capsys, "https://a.example/acme/site")["code"] == "host.closed"
+    answer["params"] = {"repo": "acme/site"}
+    assert explained(capsys, "https://a.example/acme/site")["verdict"] == "allow"
+    assert explained(capsys, "https://a.example/acme/other")["code"] == "rule.none"
+    words = ["explain", "GET", "https://a.example/", "--sandbox", "box", "--param", "repo=acme/site"]
+    assert main(words) == 2
