@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,12 +20,13 @@ from egress.runtime.kubernetes.settings import KubernetesSettings
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Command, ExecResult, Spec
 from scripts.cluster import images
-from tests.cluster.running_cluster import RunningCluster
-from tests.cluster.shipped_fence import BESIDE_THE_PROXY, PROBE, WAYS_TO_THE_PROXY, Fence
+from tests.cluster.agent_sandbox.controller import EXTENSIONS, AgentSandbox
+from tests.cluster.running_cluster import RunningCluster, wait
+from tests.cluster.shipped_fence import BESIDE_THE_PROXY, PROBE, WAYS_TO_THE_PROXY, Fence, workload
 from tests.cluster.stand_ins import Internet, policy_engine
 from tests.runtime import docker_lab
 from tests.runtime.test_guide import PRINTED, program
-from tests.unit.runtime.contract import CASES, Case
+from tests.unit.runtime.contract import CASES, Case, archive
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -179,3 +181,36 @@ def test_the_program_of_the_guide_runs_here_too(fence: Fence, image: str, tmp_pa
         check=False,
     )
     assert done.stdout == PRINTED, done.stderr
+
+
+def test_a_sandbox_comes_from_a_warm_pool(
+    bench: Podded, fence: Fence, agent_sandbox: AgentSandbox, image: str
+) -> None:
+    """The controller's steps are taken here, in their order, as soon as the claim is there."""
+    blueprint = workload("member")
+    (container,) = blueprint["spec"]["containers"]
+    container["image"] = image
+    template = agent_sandbox.template("python", blueprint)
+    pool = agent_sandbox.pool("python", template)
+    member = agent_sandbox.member(pool, template)
+    fence.cluster.until_ready(fence.namespace, member["metadata"]["name"])
+    claims = f"/apis/{EXTENSIONS}/namespaces/{fence.namespace}/sandboxclaims"
+
+    def adopt() -> None:
+        wait(lambda: fence.cluster.api.get(claims)["items"], lambda: "no claim came")
+        (claim,) = fence.cluster.api.get(claims)["items"]
+        agent_sandbox.adopt(claim, member)
+
+    controller = threading.Thread(target=adopt)
+    controller.start()
+    bench.runtime.create(Spec(name="one", image="pool:python", env={"A": "1"}))
+    controller.join(30)
+    bench.runtime.start("one")
+    found = bench.run("sh", "-c", "echo $A; pwd; sleep 300 & exit 7", timeout=30)
+    assert (found.exit_code, found.text) == (7, "1\n/workspace\n")
+    assert bench.run("sleep", "60", timeout=0.5).timed_out
+    bench.runtime.put("one", "/workspace", archive(a=b"x"))
+    assert bench.run("cat", "a").text == "x"
+    # What the claim owns goes with it: here the cluster's own garbage collector sees to that.
+    bench.runtime.remove("one")
+    assert fence.cluster.api.get(claims)["items"] == []
