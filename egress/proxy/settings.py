@@ -50,7 +50,11 @@ from egress.telemetry.otlp_endpoint import SIGNALS
 
 VARIABLE_PREFIX = "EGRESS_"
 FOREIGN_VARIABLES: Final = frozenset(
-    {"EGRESS_RUNTIME", "EGRESS_SNAPSHOT_QUOTA", "EGRESS_SNAPSHOT_COUNT", "EGRESS_SNAPSHOT_AGE"}
+    {
+        *("EGRESS_RUNTIME", "EGRESS_SNAPSHOT_QUOTA", "EGRESS_SNAPSHOT_COUNT", "EGRESS_SNAPSHOT_AGE"),
+        *("EGRESS_KUBERNETES_CONTEXT", "EGRESS_KUBERNETES_NAMESPACE", "EGRESS_KUBERNETES_BLOCKED"),
+        *("EGRESS_KUBERNETES_LIFETIME", "EGRESS_KUBERNETES_PULL_SECRET"),
+    }
 )
 """Variables that mean something elsewhere: the sandboxes that a fleet makes, and their snapshots."""
 Origin = Literal["flag", "environment", "default"]

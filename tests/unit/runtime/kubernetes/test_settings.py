@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from egress.proxy.settings import FOREIGN_VARIABLES
 from egress.runtime.errors import SpecError
+from egress.runtime.kubernetes import settings
 from egress.runtime.kubernetes.settings import DEFAULT_LIFETIME, KubernetesSettings, read_settings
 
 
@@ -22,6 +24,13 @@ def test_everything_can_be_said() -> None:
             "EGRESS_KUBERNETES_PULL_SECRET": "registry",
         }
     ) == KubernetesSettings("home", "agents", ("10.96.0.10:53", "[fd00::a]:53"), 3600, "registry")
+
+
+def test_a_proxy_of_this_machine_starts_beside_these_variables() -> None:
+    """It refuses every variable of Egress that nobody knows."""
+    names = {value for name, value in vars(settings).items() if name.endswith("_VARIABLE")}
+    assert len(names) == 5
+    assert names <= FOREIGN_VARIABLES
 
 
 @pytest.mark.parametrize(
