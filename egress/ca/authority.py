@@ -85,7 +85,7 @@ class Authority:
         if not authority.is_valid_at(now):
             raise ContentError(
                 f"the certificate authority in {path} has expired, or the clock is wrong",
-                "delete its secret and the ConfigMap of its certificate, and let `egress k8s ca` make both",
+                "take it out of its secret, delete the ConfigMap of its certificate, and run `egress k8s ca`",
             )
         return authority
 

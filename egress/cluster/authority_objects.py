@@ -47,7 +47,12 @@ def keep_authority(api: ClusterApi, make: Callable[[], bytes]) -> tuple[bytes, b
     data = {name: base64.b64encode(file).decode("ascii") for name, file in files.items()}
     if _create(api, "secrets", AUTHORITY_NAME, {"kind": "Secret", "type": "Opaque", "data": data}):
         return made, True
-    found = _data(_read(api, "secrets", AUTHORITY_NAME)).get(AUTHORITY_KEY)
+    secret = _read(api, "secrets", AUTHORITY_NAME)
+    found = _data(secret).get(AUTHORITY_KEY)
+    if found is None and AUDIT_KEY in _data(secret):
+        # Taken out to be renewed: the key of the log stays, or its lines could not be verified any more.
+        _add_authority(api, secret, data[AUTHORITY_KEY])
+        return made, True
     try:
         return base64.b64decode(found if isinstance(found, str) else "", validate=True), False
     except (binascii.Error, ValueError):
@@ -55,6 +60,14 @@ def keep_authority(api: ClusterApi, make: Callable[[], bytes]) -> tuple[bytes, b
         raise ContentError(
             f"the Secret {AUTHORITY_NAME} does not hold {AUTHORITY_KEY}", _delete_both(api)
         ) from None
+
+
+def _add_authority(api: ClusterApi, secret: Json, data: str) -> None:
+    meta = secret.get("metadata")
+    version = meta.get("resourceVersion") if isinstance(meta, dict) else None
+    # Of two jobs the one that saw an older version is refused, and tries again as a new pod.
+    change = {"metadata": {"resourceVersion": version}, "data": {AUTHORITY_KEY: data}}
+    call(api, "PATCH", f"{_path(api, 'secrets')}/{AUTHORITY_NAME}", change)
 
 
 def keep_trust(api: ClusterApi, texts: TrustTexts) -> bool:

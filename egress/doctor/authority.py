@@ -62,7 +62,7 @@ def _judged_mounted(authority: Authority, now: int) -> Diagnosis:
         return warning(
             authority.name,
             f"expires in {left} days; clients that trust it will then fail",
-            "delete its secret and the ConfigMap of its certificate, let `egress k8s ca` make both, "
+            "take it out of its secret, delete the ConfigMap of its certificate, run `egress k8s ca`, "
             "and restart the replicas and the sandboxes",
         )
     return ok(authority.name, f"valid for {left} more days; key and certificate match")

@@ -40,6 +40,13 @@ class ObjectStore(FakeApiServer):
             is_new = path not in self.stored
             self.stored.setdefault(path, value)
             writer.write(whole(201, value) if is_new else whole(409, {"reason": "AlreadyExists"}))
+        elif head.startswith("PATCH"):
+            change = json.loads(self.bodies[-1])
+            if change["metadata"]["resourceVersion"] != self.stored[target]["metadata"]["resourceVersion"]:
+                writer.write(whole(409, {"reason": "Conflict"}))
+            else:
+                self.stored[target]["data"] |= change["data"]
+                writer.write(whole(200, self.stored[target]))
         else:
             found = self.stored.get(target)
             writer.write(whole(404, {"reason": "NotFound"}) if found is None else whole(200, found))
@@ -128,6 +135,21 @@ async def test_a_secret_of_somebody_else_is_never_quoted(
     else:
         # Empty: for whoever reads the file as an authority.
         assert await taken == (b"", False)
+
+
+async def test_an_authority_that_was_taken_out_is_renewed_and_the_key_of_the_log_stays(
+    server: ObjectStore, api: ClusterApi
+) -> None:
+    first, _ = await asyncio.to_thread(keep_authority, api, new)
+    secret = server.stored[SECRET]
+    secret["metadata"]["resourceVersion"] = "7"
+    log_key = secret["data"]["audit.key"]
+    del secret["data"]["authority.pem"]
+    second, is_new = await asyncio.to_thread(keep_authority, api, new)
+    assert is_new
+    assert second != first
+    assert base64.b64decode(secret["data"]["authority.pem"]) == second
+    assert secret["data"]["audit.key"] == log_key
 
 
 async def test_without_the_right_nothing_is_made(server: ObjectStore, api: ClusterApi) -> None:
