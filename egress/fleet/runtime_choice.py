@@ -21,11 +21,12 @@ from egress.runtime.proxy_client import ProxyClient
 if TYPE_CHECKING:
     from egress.runtime.docker.runtime import ExpectedSpec
 
-RuntimeKind = Literal["docker", "namespace", "kubernetes"]
+RuntimeKind = Literal["docker", "namespace"]
+"""The kinds that a proxy of this machine serves."""
 RUNTIME_VARIABLE: Final = "EGRESS_RUNTIME"
 KUBERNETES_KIND: Final = "kubernetes"
 """The kind whose proxy runs in a cluster: no proxy of this machine can serve its sandboxes."""
-_RUNTIME_KINDS: Final[tuple[RuntimeKind, ...]] = ("docker", "namespace", KUBERNETES_KIND)
+_RUNTIME_KINDS: Final = ("docker", "namespace", KUBERNETES_KIND)
 _ISOLATION_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -85,6 +86,11 @@ def choose_runtime(asked: str | None, environ: Mapping[str, str]) -> RuntimeChoi
     """
     if asked == "namespace":
         return RuntimeChoice("namespace", "requested")
+    if asked == KUBERNETES_KIND:
+        # Never taken for a runtime of the engine: whoever can have pods opens them before.
+        raise UnsupportedError(
+            "this command has no sandboxes on Kubernetes", "name docker or namespace with --runtime"
+        )
     try:
         engine, version = _first_engine(environ)
     except (EngineUnavailableError, UnsupportedError) as error:

@@ -147,3 +147,8 @@ def test_a_fleet_is_imported_without_any_library_of_an_engine() -> None:
     code = "import sys, egress.fleet; print('docker' in sys.modules, 'mitmproxy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
+
+
+def test_kubernetes_is_never_a_runtime_of_the_engine() -> None:
+    with pytest.raises(UnsupportedError, match="no sandboxes on Kubernetes"):
+        choose_runtime("kubernetes", {})
