@@ -29,6 +29,8 @@ HERE = Path(__file__).parent
 UNDER_CI = bool(os.environ.get("CI"))
 
 IS_NIGHTLY = os.environ.get("EGRESS_TEST_TIER") == "nightly"
+KUBE_ROUTER = os.environ.get("EGRESS_TEST_KUBE_ROUTER", "")
+"""A kube-router that somebody has built, for trials to enforce policies by."""
 
 # Hypothesis -----------------------------------------------------------------------------------
 

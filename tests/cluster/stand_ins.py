@@ -14,9 +14,11 @@ from typing import Any, Final
 
 import trustme
 
+from scripts.cluster.addresses import NODE
 from tests.cluster.policy_engine import FLUSH
 from tests.cluster.policy_ruleset import TABLE
 from tests.cluster.running_cluster import RunningCluster, wait
+from tests.conftest import KUBE_ROUTER
 
 ROOT: Final = Path(__file__).parents[2]
 HOSTS: Final = ("api.github.com", "*.example.com")
@@ -112,10 +114,44 @@ def _environment() -> dict[str, str]:
     return {"PYTHONPATH": str(ROOT), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
+class KubeRouter:
+    """The policy engine of kube-router, in the place of the stand-in: a program that somebody has built."""
+
+    def __init__(self, cluster: RunningCluster, program: str) -> None:
+        self._cluster = cluster
+        self._words = (program, f"--kubeconfig={cluster.folders.kubeconfig}", f"--hostname-override={NODE}")
+        parts = ("--run-firewall=true", "--run-router=false", "--run-service-proxy=false")
+        self._process = cluster.in_node(*self._words, *parts, env=_environment(), **_SILENT)
+
+    def die(self, *, is_failing_open: bool = False) -> None:
+        """End without a word; with `is_failing_open` its rules go, too."""
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait(10)
+        if is_failing_open:
+            self.flush()
+
+    def flush(self) -> None:
+        """Remove all rules."""
+        self._cluster.in_node(*self._words, "--cleanup-config", env=_environment(), **_SILENT).wait(60)
+
+    def until_it_enforces(self) -> None:
+        def has_chain() -> bool:
+            assert self._process.poll() is None, "kube-router has ended"
+            words = ("iptables", "-w", "-S", "KUBE-ROUTER-FORWARD")
+            return self._cluster.in_node(*words, env=_environment(), **_SILENT).wait(10) == 0
+
+        wait(has_chain, lambda: "kube-router writes no rules", 120)
+
+
 @contextmanager
-def policy_engine(cluster: RunningCluster, late: int | None = None) -> Iterator[StandInPolicyEngine]:
-    """Enforce policies `late` milliseconds after a pod has its address, or at once; without it, never."""
-    engine = StandInPolicyEngine(cluster, late)
+def policy_engine(
+    cluster: RunningCluster, late: int | None = None
+) -> Iterator[StandInPolicyEngine | KubeRouter]:
+    """Enforce policies `late` milliseconds after a pod has its address, or at once; without it, never.
+
+    With EGRESS_TEST_KUBE_ROUTER, the path of that program, it enforces them as fast as it can.
+    """
+    engine = KubeRouter(cluster, KUBE_ROUTER) if KUBE_ROUTER else StandInPolicyEngine(cluster, late)
     try:
         engine.until_it_enforces()
         yield engine
