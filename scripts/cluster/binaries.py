@@ -30,12 +30,12 @@ SOURCES: Final = (
 MIN_GO: Final = (1, 21)
 """The first Go that fetches the newer one that a module asks for."""
 NICENESS: Final = 15
-STRIPPED: Final = ("-trimpath", "-ldflags", "-s -w")
+VERSION: Final = re.compile(r"\bk8s\.io/kubernetes v(1\.(\d+)\.\d+)\b")
 
 
 def digest() -> str:
     """Name the set of programs: the versions and hashes of everything that they are built from."""
-    found = hashlib.sha256()
+    found = hashlib.sha256(linker_flags().encode())
     for source in SOURCES:
         found.update((HERE / source).read_bytes())
     return found.hexdigest()[:16]
@@ -44,6 +44,15 @@ def digest() -> str:
 def folder() -> Path:
     """The folder of the programs; it is there only when all of them are."""
     return cache() / f"programs-{digest()}"
+
+
+def linker_flags() -> str:
+    """No symbols; and the version, which programs that ask the API server refuse to do without."""
+    if not (version := VERSION.search((HERE / "kubernetes/go.mod").read_text("utf-8"))):
+        sys.exit("error: scripts/cluster/kubernetes/go.mod names no version of k8s.io/kubernetes")
+    package = "k8s.io/component-base/version"
+    said = {"gitVersion": f"v{version[1]}", "gitMajor": "1", "gitMinor": version[2]}
+    return " ".join(["-s", "-w", *(f"-X {package}.{name}={value}" for name, value in said.items())])
 
 
 def build() -> Path:
@@ -76,7 +85,7 @@ def _go(folder: str, command: str, *words: str) -> None:
     if folder == "pause":
         environment |= {"GOFLAGS": "-buildvcs=false"}
     done = subprocess.run(
-        ["nice", "-n", str(NICENESS), "go", command, *STRIPPED, *words],
+        ["nice", "-n", str(NICENESS), "go", command, "-trimpath", "-ldflags", linker_flags(), *words],
         cwd=HERE / folder,
         env=environment,
         check=False,

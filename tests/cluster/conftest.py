@@ -15,9 +15,10 @@ from scripts.cluster import images
 from scripts.cluster.folders import node_folders
 from scripts.cluster.running import find_running
 from tests.cluster.agent_sandbox.controller import AgentSandbox, define
+from tests.cluster.charted_gateway import ChartedGateway, charted
 from tests.cluster.running_cluster import RunningCluster
 from tests.cluster.shipped_fence import Fence
-from tests.cluster.stand_ins import Internet, internet
+from tests.cluster.stand_ins import Internet, internet, policy_engine
 from tests.conftest import IS_NIGHTLY, LEFT_OUT
 
 DEFINITIONS: Final = Path(__file__).parent / "agent_sandbox/definitions.yaml"
@@ -92,6 +93,35 @@ def fence(cluster: RunningCluster, standing_fence: Fence | None) -> Iterator[Fen
     assert standing_fence is not None
     with standing_fence.kept_as_it_is():
         yield standing_fence
+
+
+@pytest.fixture(scope="session")
+def standing_gateway(
+    running: RunningCluster | None, outside: Internet | None, images_of_the_product: None
+) -> Iterator[ChartedGateway | None]:
+    if running is None or outside is None:
+        yield None
+        return
+    define(running, str(DEFINITIONS))
+    # Its job may reach the API server, and its gate nothing else, so policies have to be in force.
+    with policy_engine(running), charted(running, outside.authority) as found:
+        yield found
+
+
+@pytest.fixture
+def gateway(cluster: RunningCluster, standing_gateway: ChartedGateway | None) -> Iterator[ChartedGateway]:
+    """The chart, installed by helm; what a trial adds to its namespace goes with the trial."""
+    assert standing_gateway is not None
+    with standing_gateway.kept_as_it_is():
+        yield standing_gateway
+
+
+@pytest.fixture
+def claims(gateway: ChartedGateway) -> Iterator[AgentSandbox]:
+    """The kinds of agent-sandbox, in the namespace of the chart."""
+    found = AgentSandbox(gateway.cluster, gateway.namespace)
+    yield found
+    found.remove_all()
 
 
 @pytest.fixture
