@@ -95,7 +95,7 @@ def fence(cluster: RunningCluster, standing_fence: Fence | None) -> Iterator[Fen
         yield standing_fence
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def standing_gateway(
     running: RunningCluster | None, outside: Internet | None, images_of_the_product: None
 ) -> Iterator[ChartedGateway | None]:
@@ -103,7 +103,8 @@ def standing_gateway(
         yield None
         return
     define(running, str(DEFINITIONS))
-    # Its job may reach the API server, and its gate nothing else, so policies have to be in force.
+    # Its job may reach the API server, and its gate nothing else, so policies have to be in force. Not for longer
+    # than a file: other trials are about networks that enforce nothing.
     with policy_engine(running), charted(running, outside.authority) as found:
         yield found
 
