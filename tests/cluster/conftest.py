@@ -103,8 +103,8 @@ def standing_gateway(
         yield None
         return
     define(running, str(DEFINITIONS))
-    # Its job may reach the API server, and its gate nothing else, so policies have to be in force. Not for longer
-    # than a file: other trials are about networks that enforce nothing.
+    # Its job may reach the API server, and its gate nothing else, so policies have to be in force. Not for
+    # longer than a file: other trials are about networks that enforce nothing.
     with policy_engine(running), charted(running, outside.authority) as found:
         yield found
 
