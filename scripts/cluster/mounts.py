@@ -37,7 +37,9 @@ def cgroups() -> list[Path]:
     """The folder of the node in every hierarchy of control groups: one, or one for each controller."""
     if (CGROUPS / "cgroup.controllers").is_file():
         return [CGROUPS / CGROUP.lstrip("/")]
-    return [each / CGROUP.lstrip("/") for each in sorted(CGROUPS.iterdir()) if (each / "tasks").is_file()]
+    # Every kind of hierarchy has this file, also the new one that stands beside those of the old kind.
+    found = [each for each in sorted(CGROUPS.iterdir()) if (each / "cgroup.procs").is_file()]
+    return [each / CGROUP.lstrip("/") for each in found]
 
 
 def make_cgroups() -> None:
