@@ -51,7 +51,7 @@ class Pool:
 
 BESIDE: Final = Pool("computing", 0.5, "load")
 """It runs beside all others."""
-IN_TURN: Final = (Pool("catalogue", 1, "loadfile"), Pool("waiting", 2, "loadfile"))
+IN_TURN: Final = (Pool("catalogue", 1, "loadfile"), Pool("waiting", 2.5, "loadfile"))
 """The catalogue leaves most of the processors to what computes beside it: at the end that would be over."""
 POOLS: Final = (BESIDE, *IN_TURN)
 KEEP_ORDER: Final = "--no-loadscope-reorder"

@@ -36,6 +36,8 @@ UNUSED = ("tornado", "urwid", "wcwidth")
 """Packages of mitmproxy's own programs, of which none is here: its console and its web page."""
 UNUSED_FILES = ("bin/mitmproxy-linux-redirector",)
 """Files of packages that stay."""
+UNUSED_FOLDERS = ("mitmproxy/tools/web", "mitmproxy/tools/console")
+"""Folders of packages that stay: the programs of mitmproxy themselves."""
 
 
 def packages() -> None:
@@ -72,6 +74,8 @@ def slim() -> None:
         else:
             found.unlink(missing_ok=True)
     (packages_folder,) = HOME.glob("lib/python3*/site-packages")
+    for path in UNUSED_FOLDERS:
+        shutil.rmtree(packages_folder / path)
     for package in packages_folder.iterdir():
         # Its own sources stay: a report of a fault quotes them.
         if package.name != "egress" and package.is_dir():

@@ -7,12 +7,15 @@ from typing import Final
 
 import click
 
+from egress import environment
 from egress.cli import render
 from egress.cli.render import GOOD
 from egress.errors import UsageError
 
 PROXY_USER: Final = 10001
 """The user of the image of the proxy."""
+POD_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
+"""What every pod has, and a machine has not."""
 
 
 @click.command("net-lock")
@@ -36,6 +39,12 @@ def net_lock(proxy_user: int) -> int:
       egress net-lock
       egress net-lock --proxy-user 20001
     """
+    # Anywhere else it would cut a whole machine off, with everybody who works on it.
+    if not environment.read_environment().get(POD_VARIABLE):
+        raise UsageError(
+            "this is no pod of a cluster, and the lock would cut this machine off",
+            "run it as an init container: `egress k8s inject --sidecar` writes it",
+        )
     if os.geteuid() == proxy_user:
         raise UsageError(
             "net-lock runs as the user of the proxy, so it could prove nothing",

@@ -259,6 +259,7 @@ STORIES: dict[str, Story] = {
     "denied over HTTP/2": denied_over_http2,
     "denied until a reload": denied_until_a_reload,
     "drained": told(lambda found: found.drain()),
+    "retired": told(lambda found: found.retire()),
     "shut": shut,
 }
 

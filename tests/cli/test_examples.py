@@ -70,6 +70,13 @@ WANTING = {
     "egress k8s check *.yaml --accept label.missing:dashboard": "file not found: *.yaml",
     "egress k8s check kubernetes.yaml": "file not found: kubernetes.yaml",
     "egress k8s inject agent.yaml --proxy 10.96.0.92 | kubectl apply -f -": "file not found: agent.yaml",
+    "egress k8s inject job.yaml --sidecar --rules egress-rules --secret egress-token | kubectl apply -f -": (
+        "file not found: job.yaml"
+    ),
+    "egress log archive | wc -c": "the audit log",
+    "egress log collect both one/audit two/audit --key audit.key": "key not found",
+    "egress log verify --dir agents/log --key agents/audit.key": "key not found",
+    "egress ui --dir agents/log": "the audit log",
     "egress logs -f run-4f2a9c1e": "`egress up` is not running",
     "egress logs run-4f2a9c1e": "`egress up` is not running",
     "egress attach run-4f2a9c1e": "`egress up` is not running",
@@ -115,9 +122,13 @@ STAYING = {"egress demo api", "egress demo api --port 9443 --out /tmp/demo-ca.pe
 
 DIALLING = {
     "egress gate --blocked 10.96.0.1:443 --blocked 169.254.169.254:80 --proxy 10.96.0.92:3128",
+    'egress gate --blocked 10.96.0.1:443 --gateway 10.96.0.92:3128 --uid "$POD_UID"',
     "egress k8s ca --namespace agents",
+    "egress log collect agents/log --kubernetes -n agents --key agents/audit.key",
+    "egress net-lock",
+    "egress net-lock --proxy-user 20001",
 }
-"""Examples that ask a cluster: tests/proxy/test_gate.py and tests/cluster have servers of their own."""
+"""Examples for a cluster, or for a pod of one: tests of gate, cluster and lock have those."""
 
 
 def commands(group: click.Group, context: click.Context) -> list[click.Command]:

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -261,8 +261,8 @@ def test_a_returned_proxy_cannot_clear_a_record_before_it_was_told(
     lab.client.dismiss("killed")
     admit = runtime._proxy.admit
 
-    def admit_and_record(name: str, *more: str) -> Admission:
-        admission = admit(name, *more)
+    def admit_and_record(name: str, *more: str, parameters: Mapping[str, str]) -> Admission:
+        admission = admit(name, *more, parameters=parameters)
         for there, bar in lab.client.bars().items():
             if there == name:
                 runtime.bar(name, bar)

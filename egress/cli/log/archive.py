@@ -24,7 +24,7 @@ def archive(state_dir: Path | None, directory: Path | None) -> int:
 
     \b
     Examples:
-      egress log archive </dev/null >copy
+      egress log archive | wc -c
     """
     from egress.audit.log_copy import copied_parts, read_known, write_parts
 

@@ -83,7 +83,7 @@ def show(about: FleetInfo, sandbox: str, since: LogMark | None) -> None:
     if since is None:
         fleet_session.say(
             "its log is with the gateway"
-            if about.runtime_dir is None
+            if about.kind == "kubernetes"
             else "its log cannot be read by this user"
         )
         return

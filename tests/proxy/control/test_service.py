@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -21,6 +22,7 @@ from egress.proxy.control.service import ControlService, ProcessHooks
 from egress.proxy.dns.listeners import DnsListeners
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports_of
 from egress.proxy.lanes.engine import ServedSandbox
+from egress.proxy.pods.cluster_pods import ClusterPods
 from egress.proxy.settings import Settings
 from egress.rules.compile.load import LoadResult, RuleText, load
 from egress.secrets.source_value import SourceValue
@@ -396,6 +398,14 @@ async def test_a_sandbox_that_sent_a_stopping_canary_loses_its_access_once(runni
     assert (event["kind"], event["name"]) == ("sandbox", SANDBOX)
     assert running.service.withdrawals.all()["sandbox"] == [SANDBOX]
     assert not running.listening.addresses.get(SANDBOX)
+
+
+async def test_in_a_cluster_the_canary_of_a_stranger_does_not_shut_the_gateway(running: Running) -> None:
+    """Everybody without rights is the sandbox of the gateway's own listeners."""
+    running.service._pods = cast("ClusterPods", object())
+    await alarmed(running, running.stack.engine.sandboxes[SANDBOX])
+    assert running.events("killed") == []
+    assert running.listening.addresses.get(SANDBOX)
 
 
 async def test_one_that_got_its_access_back_is_not_to_end(running: Running) -> None:

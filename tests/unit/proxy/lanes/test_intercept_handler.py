@@ -637,8 +637,7 @@ async def test_a_dial_that_is_called_off_says_why(scene: Scene, is_late: bool) -
         scene.patch.setattr(InterceptLane, "dial", never)
         command = commands.OpenConnection(server)
         found._start(server, lambda: found._open(command))
-        await asyncio.sleep(0)
-        assert server in found._opening
+        await scene.until(lambda: server in found._opening)
         if is_late:
             found._late.add(server)
         found._tasks[server].cancel()
