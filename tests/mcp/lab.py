@@ -70,7 +70,8 @@ LASTING: Final = "touch started-$$; exec sleep 600"
 
 async def until_started(lab: McpLab, count: int = 1) -> None:
     """Wait until so many lasting commands run. One that has only just begun may not hear its end."""
-    while len(list(lab.workspace.glob("started-*"))) < count:  # noqa: ASYNC110 - a command tells in no other way
+    # The file of a command may be there before the runtime has noted its process.
+    while min(len(list(lab.workspace.glob("started-*"))), len(lab.runtime.started)) < count:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
 
