@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-WATCHES: Final = 3
+WATCHES: Final = 4
 WATCH_SECONDS: Final = 30
 DAY: Final = 86_400
 
