@@ -11,9 +11,8 @@ from egress import environment
 from egress.cli import render
 from egress.cli.render import GOOD
 from egress.errors import UsageError
+from egress.kubernetes.sidecar_injection import PROXY_USER
 
-PROXY_USER: Final = 10001
-"""The user of the image of the proxy."""
 POD_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
 """What every pod has, and a machine has not."""
 

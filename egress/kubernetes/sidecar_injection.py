@@ -31,6 +31,7 @@ LOCK_NAME: Final = "egress-lock"
 TRUST_NAME: Final = "egress-trust"
 PROXY_NAME: Final = "egress-proxy"
 PROXY_USER: Final = 10001
+"""The user of the image of the proxy. The lock takes it for granted where its argument names no other."""
 WORKLOAD_USER: Final = 1000
 LOOPBACK: Final = "127.0.0.1"
 DIVERTED_PORTS: Final = frozenset({53, 80, 443})
