@@ -135,6 +135,8 @@ def test_a_file_above_its_budget_is_found() -> None:
     budget = gate.Budget(60, {"tests/a.py": 100})
     files = {"tests/a.py": Took(1, 500, 99), "tests/b.py": Took(1, 500, 61), "tests/c.py": Took(1, 5, 5)}
     assert list(budget.exceeded(files)) == ["tests/b.py: 61 s of processor time, and its budget is 60"]
+    assert list(budget.exceeded(files, 2)) == []
+    assert len(list(budget.exceeded({"tests/b.py": Took(1, 500, 121)}, 2))) == 1
 
 
 def test_what_was_written_down_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
