@@ -1,0 +1,158 @@
+"""Commits at the head of a pack, within bounds."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from egress.inspect.git import pack_commits
+from egress.inspect.git.pack_commits import MAX_OBJECT_BYTES, Commit, PackCommits
+from tests.unit.inspect.git.git_bytes import (
+    BLOB,
+    COMMIT,
+    OFS_DELTA,
+    REF_DELTA,
+    TAG,
+    TREE,
+    A,
+    B,
+    commit,
+    oid,
+    pack,
+    pack_of,
+    packed,
+)
+
+FIRST = commit(A)
+SECOND = commit(FIRST.oid, B)
+ROOT = commit()
+
+
+def read(data: bytes, step: int = 0) -> tuple[list[Commit], PackCommits]:
+    reader = PackCommits()
+    found: list[Commit] = []
+    for at in range(0, len(data), step or len(data)):
+        found += reader.feed(data[at : at + (step or len(data))])
+    return found, reader
+
+
+def oids(data: bytes) -> list[str]:
+    return [each.oid for each in read(data)[0]]
+
+
+@pytest.mark.parametrize("step", [0, 1, 7])
+def test_reads_commits_and_their_parents(step: int) -> None:
+    found, reader = read(pack_of(SECOND, FIRST, ROOT), step)
+    assert found == [
+        Commit(SECOND.oid, (FIRST.oid, B)),
+        Commit(FIRST.oid, (A,)),
+        Commit(ROOT.oid, ()),
+    ]
+    assert reader.is_over
+
+
+@pytest.mark.parametrize("kind", [TREE, BLOB, OFS_DELTA, REF_DELTA, 0, 5])
+def test_stops_at_the_first_other_object(kind: int) -> None:
+    data = pack([packed(COMMIT, FIRST.content), packed(kind, b"x"), packed(COMMIT, SECOND.content)])
+    found, reader = read(data)
+    assert [each.oid for each in found] == [FIRST.oid]
+    assert reader.is_over
+
+
+def test_goes_on_behind_a_tag() -> None:
+    data = pack([packed(TAG, b"object ..."), packed(COMMIT, FIRST.content)])
+    assert oids(data) == [FIRST.oid]
+
+
+def test_an_empty_pack_is_over_at_once() -> None:
+    """Vector 5: a rewind sends nothing new."""
+    found, reader = read(pack())
+    assert (found, reader.is_over) == ([], True)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"PACC" + pack_of(FIRST)[4:], id="signature"),
+        pytest.param(pack([packed(COMMIT, FIRST.content)], version=4), id="version"),
+        pytest.param(pack([packed(COMMIT, FIRST.content, size=10)]), id="longer than it says"),
+        pytest.param(pack([packed(COMMIT, FIRST.content, size=1000)]), id="shorter than it says"),
+        pytest.param(pack([packed(COMMIT, b"")]), id="empty commit"),
+        pytest.param(pack([packed(COMMIT, FIRST.content)[:3] + b"\xff" * 300]), id="not deflated"),
+        pytest.param(pack([packed(COMMIT, FIRST.content.replace(b"parent ", b"parent  "))]), id="blanks"),
+        pytest.param(pack([packed(COMMIT, FIRST.content.replace(b"author", b"auth0r"))]), id="no author"),
+        pytest.param(pack([packed(COMMIT, b"x" * (MAX_OBJECT_BYTES + 1))]), id="too large"),
+        pytest.param(pack([b"\x9f" + b"\xff" * 40]), id="endless size"),
+    ],
+)
+def test_stops_at_a_fault(data: bytes) -> None:
+    found, reader = read(data)
+    assert (found, reader.is_over) == ([], True)
+
+
+def test_reads_no_more_objects_than_the_pack_announces() -> None:
+    data = pack([packed(COMMIT, FIRST.content), packed(COMMIT, SECOND.content)], count=1)
+    assert oids(data) == [FIRST.oid]
+
+
+def test_a_commit_of_the_greatest_size_is_read() -> None:
+    room = MAX_OBJECT_BYTES - len(commit(A, message="").content)
+    large = commit(A, message="x" * room)
+    assert len(large.content) == MAX_OBJECT_BYTES
+    assert oids(pack_of(large)) == [large.oid]
+
+
+def test_bounds_the_bytes_of_a_pack(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pack_of(FIRST, SECOND)
+    monkeypatch.setattr(pack_commits, "MAX_PACK_BYTES", 12 + len(packed(COMMIT, FIRST.content)))
+    found, reader = read(data, 5)
+    assert ([each.oid for each in found], reader.is_over) == ([FIRST.oid], True)
+
+
+def test_bounds_the_number_of_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pack_commits, "MAX_OBJECTS", 1)
+    found, reader = read(pack_of(FIRST, SECOND))
+    assert ([each.oid for each in found], reader.is_over) == ([FIRST.oid], True)
+
+
+def test_bounds_what_objects_inflate_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    bombs = [packed(TAG, b"\0" * MAX_OBJECT_BYTES, level=9) for _ in range(4)]
+    assert sum(map(len, bombs)) < 5000
+    monkeypatch.setattr(pack_commits, "MAX_INFLATED_BYTES", 2 * MAX_OBJECT_BYTES)
+    data = pack([*bombs, packed(COMMIT, FIRST.content)])
+    found, reader = read(data)
+    assert (found, reader.is_over) == ([], True)
+    assert reader._inflated <= 3 * MAX_OBJECT_BYTES
+    monkeypatch.undo()
+    assert oids(data) == [FIRST.oid]
+
+
+def test_many_objects_in_one_piece_cost_no_more_than_in_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work is counted in calls and bytes, so the machine does not matter."""
+    handed = 0
+    real = zlib.decompressobj
+
+    class Counting:
+        def __init__(self) -> None:
+            self._real = real()
+
+        def decompress(self, data: bytes, most: int) -> bytes:
+            nonlocal handed
+            handed += len(data)
+            return self._real.decompress(data, most)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._real, name)
+
+    chain = [commit(oid(str(number))) for number in range(2000)]
+    data = pack_of(*chain)
+    monkeypatch.setattr(zlib, "decompressobj", Counting)
+    assert len(oids(data)) == len(chain)
+    assert handed < 2048 * (len(chain) + 1)
+
+
+def test_ids_of_sha256() -> None:
+    made = commit(oid("a", "sha256"), object_format="sha256")
+    reader = PackCommits("sha256")
+    assert reader.feed(pack_of(made)) == [Commit(made.oid, (oid("a", "sha256"),))]
