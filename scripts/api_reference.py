@@ -12,7 +12,7 @@ from egress.api.operations import OPERATIONS
 from egress.api.process_schema import TerminalClientMessage, TerminalServerMessage
 from egress.api.schema import ClientMessage, ServerMessage, StartMessage
 from egress.api_server.call import STATUS_BY_CODE
-from egress.api_server.exec_call import STALL_SECONDS
+from egress.api_server.exec_over_http import STALL_SECONDS
 from egress.api_server.input_queue import MAX_WAITING_INPUT
 from egress.fleet.process_table import MAX_VIEWERS, TYPING_SECONDS
 from egress.fleet.session_table import MAX_SESSIONS, MAX_WAITING

@@ -31,7 +31,7 @@ from egress.api_server.call import (
     read_body,
 )
 from egress.api_server.claimed_sandboxes import DEFAULT_NAMESPACE, find_sandbox
-from egress.api_server.exec_call import MAX_OUTPUT_BYTES, run_to_end
+from egress.api_server.exec_over_http import MAX_OUTPUT_BYTES, run_to_end
 from egress.api_server.files import OCTET_STREAM, file_pieces, write_file
 from egress.api_server.upload_form import UploadForm
 from egress.runtime.protocol import NO_OUTPUT

@@ -35,22 +35,22 @@ from egress.api_server.call import (
 )
 from egress.api_server.claim_routes import claim_routes
 from egress.api_server.command_events import EVENT_STREAM
-from egress.api_server.events import follow_events
-from egress.api_server.exec_call import serve_exec
-from egress.api_server.exec_stream import serve_exec_stream
+from egress.api_server.exec_over_http import serve_exec
+from egress.api_server.exec_over_websocket import serve_exec_stream
+from egress.api_server.file_watch_events import watch_path
 from egress.api_server.files import FILE_CALLS, get_file, head_file, put_file
 from egress.api_server.git_calls import clone
 from egress.api_server.health import is_proxy_ready
 from egress.api_server.log_calls import LOG_STREAMS
 from egress.api_server.policy_calls import POLICY_CALLS
-from egress.api_server.port_stream import serve_port_stream
+from egress.api_server.port_over_websocket import serve_port_stream
 from egress.api_server.processes import PROCESS_CALLS, PROCESS_STREAMS
 from egress.api_server.progress_events import progress_response
 from egress.api_server.rules_calls import RULES_CALLS
+from egress.api_server.sandbox_events import follow_events
 from egress.api_server.sandboxes import SANDBOX_CALLS
 from egress.api_server.sessions import SESSION_CALLS, exec_in_session
-from egress.api_server.terminal_stream import serve_terminal
-from egress.api_server.watch_stream import watch_path
+from egress.api_server.terminal_over_websocket import serve_terminal
 
 
 async def _openapi(call: ApiCall, _: Request) -> Response:

@@ -25,7 +25,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from egress.api.schema import ApiRequest, FileWriteQuery, PathQuery, Problem, Text
 from egress.api_server.archives import put_archive, stream_archive
 from egress.api_server.bridge_archive import read_excludes, write_portable
-from egress.api_server.bridge_file import file_response
+from egress.api_server.bridge_file_response import file_response
 from egress.api_server.bridge_sandboxes import is_running, make_ready, random_id, remove, sandbox_name
 from egress.api_server.bridge_terminal import READY, TerminalForm, TerminalQuery
 from egress.api_server.call import (
@@ -39,7 +39,7 @@ from egress.api_server.call import (
     read_query,
 )
 from egress.api_server.command_events import CommandEvents, CommandEventsResponse, event, event_line
-from egress.api_server.exec_stream import serve_stream
+from egress.api_server.exec_over_websocket import serve_stream
 from egress.api_server.files import file_pieces, put_file
 from egress.runtime.errors import UnsupportedError
 from egress.runtime.spec import WORKSPACE, Command, ExecResult

@@ -21,7 +21,7 @@ from egress.api.schema import (
     StartMessage,
     TerminalSize,
 )
-from egress.api_server.exec_stream import SocketMessage
+from egress.api_server.exec_over_websocket import SocketMessage
 from egress.sandbox import options
 
 READY: Final = '{"type":"ready"}'

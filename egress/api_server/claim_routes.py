@@ -29,7 +29,13 @@ from egress.api_server.call import (
     read_body,
     read_query,
 )
-from egress.api_server.claim_keeper import LOOK_INTERVAL, NOWHERE, ClaimKeeper, ready_condition, stamp_of
+from egress.api_server.claim_controller import (
+    LOOK_INTERVAL,
+    NOWHERE,
+    ClaimController,
+    ready_condition,
+    stamp_of,
+)
 from egress.api_server.claim_schema import (
     CLAIM_GROUP,
     MAX_CLAIM_BYTES,
@@ -52,7 +58,7 @@ from egress.fleet.protocol import SandboxStatus
 from egress.runtime.errors import SandboxNotFoundError
 from egress.runtime.spec import NAME_PATTERN
 
-type Handler = Callable[[ClaimKeeper, Request], Awaitable[Response]]
+type Handler = Callable[[ClaimController, Request], Awaitable[Response]]
 
 _CLAIMS: Final = f"/apis/{CLAIM_GROUP}/namespaces/{{namespace}}/sandboxclaims"
 _SANDBOX: Final = f"/apis/{SANDBOX_GROUP}/namespaces/{{namespace}}/sandboxes/{{name}}"
@@ -82,14 +88,14 @@ class ClaimQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     allow_watch_bookmarks: bool = False
 
 
-async def _create(keeper: ClaimKeeper, request: Request) -> Response:
+async def _create(keeper: ClaimController, request: Request) -> Response:
     asked = await read_body(ClaimManifest, request, MAX_CLAIM_BYTES)
     claim = await keeper.create(request.path_params["namespace"], asked)
     # The client takes an answer without this status for none.
     return json_response(claim, HTTPStatus.CREATED)
 
 
-async def _list(keeper: ClaimKeeper, request: Request) -> Response:
+async def _list(keeper: ClaimController, request: Request) -> Response:
     query = read_query(ClaimQuery, request)
     is_selected = _selection(query, request.path_params["namespace"])
     await keeper.refresh()
@@ -116,7 +122,7 @@ def _selection(query: ClaimQuery, namespace: str) -> Callable[[Claim], bool]:
     )
 
 
-def _watch(keeper: ClaimKeeper, query: ClaimQuery, is_selected: Callable[[Claim], bool]) -> Response:
+def _watch(keeper: ClaimController, query: ClaimQuery, is_selected: Callable[[Claim], bool]) -> Response:
     table = keeper.table
     asked = _USUAL_WATCH_SECONDS if query.timeout_seconds is None else query.timeout_seconds
     end = time.monotonic() + min(asked, MAX_WATCH_SECONDS)
@@ -144,7 +150,7 @@ async def _lines(
 
 
 async def _follow(
-    keeper: ClaimKeeper, version: int, first: Iterable[ClaimEvent], end: float
+    keeper: ClaimController, version: int, first: Iterable[ClaimEvent], end: float
 ) -> AsyncIterator[ClaimEvent]:
     """The changes after a version, until the time is over or they cannot be told."""
     events = first
@@ -167,13 +173,13 @@ async def _follow(
             return
 
 
-async def _get(keeper: ClaimKeeper, request: Request) -> Response:
+async def _get(keeper: ClaimController, request: Request) -> Response:
     _refuse_query(request)
     await keeper.refresh()
     return json_response(keeper.find((request.path_params["namespace"], request.path_params["name"])))
 
 
-async def _delete(keeper: ClaimKeeper, request: Request) -> Response:
+async def _delete(keeper: ClaimController, request: Request) -> Response:
     _refuse_query(request)
     asked = await read_body(DeleteOptions, request, MAX_CLAIM_BYTES)
     uid = asked.preconditions.uid if asked.preconditions is not None else None
@@ -181,7 +187,7 @@ async def _delete(keeper: ClaimKeeper, request: Request) -> Response:
     return json_response(await keeper.delete(key, uid))
 
 
-async def _get_sandbox(keeper: ClaimKeeper, request: Request) -> Response:
+async def _get_sandbox(keeper: ClaimController, request: Request) -> Response:
     _refuse_query(request)
     namespace, name = request.path_params["namespace"], request.path_params["name"]
     if not NAME_PATTERN.fullmatch(name):
@@ -226,14 +232,14 @@ _HANDLERS: Final[dict[tuple[str, str], Handler]] = {
 
 def claim_routes(context: ApiContext) -> list[Route]:
     """Return the routes of these calls."""
-    keeper = ClaimKeeper(context)
+    keeper = ClaimController(context)
     return [
         Route(path, _endpoint(keeper, handler), methods=[method])
         for (method, path), handler in _HANDLERS.items()
     ]
 
 
-def _endpoint(keeper: ClaimKeeper, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(keeper: ClaimController, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         return await answer_with(handler(keeper, request), _failure)
 

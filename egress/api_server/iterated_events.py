@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from egress.api_server.call import ApiContext, problem_from
-from egress.api_server.events import PULSE_INTERVAL
-from egress.api_server.exec_call import problem_event
+from egress.api_server.exec_over_http import problem_event
+from egress.api_server.sandbox_events import PULSE_INTERVAL
 
 
 async def iterated_events[T](

@@ -38,12 +38,12 @@ from egress.api_server.call import (
     json_response,
 )
 from egress.api_server.command_events import EVENT_STREAM, event
-from egress.api_server.exec_call import client_left, words_of
+from egress.api_server.exec_over_http import client_left, words_of
 from egress.fleet.api_values import process_view, terminal_from
 from egress.fleet.http_probe import HttpProbe
+from egress.fleet.process_interface import DEFAULT_KEPT_BYTES, OutputPiece
 from egress.fleet.process_table import TableProcess, late_error
 from egress.fleet.process_wait import ProcessExpectation
-from egress.fleet.tracking import DEFAULT_KEPT_BYTES, OutputPiece
 from egress.runtime.spec import Command
 
 _PULSE_INTERVAL: Final = 15.0

@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from egress.api.schema import ProgressView
 from egress.api_server.call import problem_from
 from egress.api_server.command_events import EVENT_STREAM, event
-from egress.api_server.exec_call import problem_event
+from egress.api_server.exec_over_http import problem_event
 from egress.runtime.stages import reporting_stages
 
 PROGRESS_SECONDS: Final = 1.0

@@ -16,9 +16,9 @@ from egress.api.session_schema import (
 )
 from egress.api_server.call import ApiCall, BlockingHandler
 from egress.api_server.command_events import BegunCommand
-from egress.api_server.exec_call import STALL_SECONDS, output_limit, result_view, serve_command
+from egress.api_server.exec_over_http import STALL_SECONDS, output_limit, result_view, serve_command
 from egress.fleet.api_values import session_view
-from egress.fleet.session_tracking import SessionResult, ShellSettings
+from egress.fleet.session_interface import SessionResult, ShellSettings
 from egress.runtime.protocol import Output
 from egress.runtime.spec import ExecResult
 

@@ -82,7 +82,7 @@ def export(sandbox: str, state_dir: Path | None, bundle: bool, out: Path | None,
       egress ca export --bundle --out egress-bundle.pem
     """
     from egress.ca import merged_bundle
-    from egress.cli.rulefiles import now
+    from egress.cli.rule_options import now
 
     # Refused, because an ignored --force would hide a forgotten --out.
     if force and out is None:
@@ -124,7 +124,7 @@ def rotate(
       egress ca rotate
       egress ca rotate --constrain --rules config/hosts.yaml
     """
-    from egress.cli.rulefiles import now
+    from egress.cli.rule_options import now
 
     if (files or profile is not None) and not constrain:
         raise UsageError("--rules and --profile are only used with --constrain", "add --constrain")
@@ -171,10 +171,10 @@ def _fingerprint(store: AuthorityStore, sandbox: str) -> str:
 
 def _constraints(files: tuple[Path, ...], identity: Identity) -> Constraints:
     from egress.ca import Constraints
-    from egress.cli import rulefiles
+    from egress.cli import rule_options
 
     # Constraints are fixed in the certificate, so broken rules must stop here.
-    _, policy = rulefiles.policy(files)
+    _, policy = rule_options.policy(files)
     if policy.profiles is not None and (identity.profile or "default") not in policy.profiles:
         raise UsageError("these rules have no such profile", f"profiles: {', '.join(policy.profiles)}")
     return Constraints.for_policy(policy, identity)
@@ -184,7 +184,7 @@ def _constraints(files: tuple[Path, ...], identity: Identity) -> Constraints:
 
 
 def _rows(authority: Authority, store: AuthorityStore) -> list[list[Cell]]:
-    from egress.cli.rulefiles import now
+    from egress.cli.rule_options import now
 
     is_over = not authority.is_valid_at(now())
     until = f"{_day(authority.not_before)} to {_day(authority.not_after)}"
@@ -230,7 +230,7 @@ def _day(seconds: int) -> str:
 
 
 def _as_data(authority: Authority, store: AuthorityStore) -> dict[str, object]:
-    from egress.cli.rulefiles import now
+    from egress.cli.rule_options import now
 
     constraints = authority.constraints
     return {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import folder_options, render, rulefiles
+from egress.cli import folder_options, render, rule_options
 from egress.cli.finding_summary import is_failure, show
 from egress.cli.render import count
 from egress.policy.rule_source import allows_something
@@ -28,7 +28,7 @@ def check(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:
       egress check
       egress check config/hosts.yaml --json
     """
-    paths, loaded = rulefiles.read(files)
+    paths, loaded = rule_options.read(files)
     # Shared by both forms of output, so that they cannot disagree about the exit status.
     failed = is_failure([finding.severity for finding in loaded.findings], strict=strict)
     if as_json:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from egress.cli.registry_query import ToolAnswer
+from egress.cli.package_registries import ToolAnswer
 from egress.cli.url_host import Repository, UrlHost, parse_host, parse_repository
 from egress.rules.language.credential_guess import looks_like_credential
 

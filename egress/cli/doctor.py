@@ -106,14 +106,14 @@ def _examined(effective: EffectiveSettings, tell: Tell, *, offline: bool) -> Seq
     except Exception as error:  # noqa: BLE001 - a broken package is a finding
         return [_broken(error, tell)]
     from egress.doctor import rules
-    from egress.doctor.proxy_setup import ProxySetup
+    from egress.doctor.proxy_under_check import ProxyUnderCheck
     from egress.proxy.clock import SystemClock
 
     environ, clock = process.read_environment(), SystemClock()
     found = rules.read(effective, process.config_dir(environ), clock.now())
     # After the rules, which name the variables that hold secrets.
     captured, trouble = _captured(effective.values, found.policy, environ)
-    setup = ProxySetup(
+    setup = ProxyUnderCheck(
         effective=effective,
         policy=found.policy,
         captured=captured,

@@ -8,11 +8,11 @@ from typing import TypedDict, Unpack
 
 import click
 
-from egress.cli import folder_options, render, rulefiles
+from egress.cli import folder_options, render, rule_options
 from egress.cli.denial_fix import DenialFix, find_fix
 from egress.cli.parameter_options import read_parameters
 from egress.cli.render import BAD, BOLD, DIM, GOOD, Cell
-from egress.cli.sandbox_grants import with_grants
+from egress.cli.rules_with_grants import with_grants
 from egress.errors import CODES, UsageError
 from egress.rules.compile.asked_request import asked_head
 from egress.rules.compile.policy_writer import limit_fields
@@ -92,13 +92,13 @@ def explain(
     # The command line is checked before any file is read: exit status 2 belongs to it alone.
     head = asked_head(method, url, _headers(given["headers"]), websocket=given["websocket"])
     at = given["at"]
-    moment = rulefiles.now() if at is None else _moment(at)
+    moment = rule_options.now() if at is None else _moment(at)
     if given["sandbox"] is not None and given["profile"] is not None:
         raise click.UsageError("--sandbox has a profile already: leave --profile out.")
     if given["sandbox"] is not None and given["params"]:
         raise click.UsageError("--sandbox has its parameters already: leave --param out.")
     parameters = read_parameters(given["params"])
-    _, policy = rulefiles.policy((*named, *files))
+    _, policy = rule_options.policy((*named, *files))
     identity = Identity("explain", given["profile"], parameters)
     if given["sandbox"] is not None:
         policy, identity = with_grants(policy, given["sandbox"], given["runtime_dir"])

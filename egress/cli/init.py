@@ -13,9 +13,9 @@ from egress.cli import (
     discover,
     folder_options,
     init_template,
-    registry_query,
+    package_registries,
     render,
-    rulefiles,
+    rule_options,
 )
 from egress.cli.render import BOLD, DIM, GOOD
 from egress.errors import ContentError, UnreadableError
@@ -55,7 +55,7 @@ def init(output: Path | None, force: bool, only_print: bool, offline: bool) -> i
     # Some of the tools take seconds, and nothing else is seen of them.
     if sys.stderr.isatty():
         render.line(("asking pip, npm, cargo, go and apt for their registries", DIM), stderr=True)
-    answers = registry_query.ask_tools(environ, offline=offline)
+    answers = package_registries.ask_tools(environ, offline=offline)
     found = discover.discover(environ, _home(), Path(), answers=answers)
     schema = target.parent / SCHEMA
     text = init_template.text(found, with_schema=not only_print or schema.exists())
@@ -87,7 +87,7 @@ def _home() -> Path:
 
 def _refuse_broken(target: Path, text: str) -> None:
     """Never produce rules that `check` or `test` would reject."""
-    now = rulefiles.now()
+    now = rule_options.now()
     loaded = load([RuleText(str(target), text)], preset_texts(), now)
     if loaded.policy is not None and not any(result.problem for result in run_rule_tests(loaded.policy, now)):
         return

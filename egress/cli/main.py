@@ -45,7 +45,7 @@ COMMANDS = {
     "trust": ("egress.cli.trust:trust", "Trust a rule file after reading it."),
     "status": ("egress.cli.status:status", "Show the status of a running proxy."),
     "metrics": ("egress.cli.metrics:metrics", "Print the metrics of a running proxy for Prometheus."),
-    "gate": ("egress.cli.gate:gate", "Hold a pod back until its network leads to the proxy alone."),
+    "gate": ("egress.cli.pod_gate:gate", "Hold a pod back until its network leads to the proxy alone."),
     "net-lock": ("egress.cli.net_lock:net_lock", "Let only the proxy leave the network of a pod."),
     "k8s": ("egress.cli.kubernetes:k8s", "Check and complete Kubernetes manifests; make an authority."),
     "doctor": ("egress.cli.doctor:doctor", "Find problems around the proxy, and their fixes."),

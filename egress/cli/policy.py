@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import folder_options, render, rulefiles
+from egress.cli import folder_options, render, rule_options
 from egress.cli.control_client import ask_proxy
 from egress.cli.proxy_choice import error_of, proxy_of
 from egress.cli.render import BOLD, DIM, GOOD, Cell
@@ -127,7 +127,7 @@ def _delegation_rows(delegation: Mapping[str, object]) -> Iterator[list[Cell]]:
 
 def _time_text(grant: Mapping[str, object]) -> str:
     expires = grant.get("expires")
-    return _seconds_text(max(0, expires - rulefiles.now()) if isinstance(expires, int) else None)
+    return _seconds_text(max(0, expires - rule_options.now()) if isinstance(expires, int) else None)
 
 
 def _seconds_text(seconds: object) -> str:

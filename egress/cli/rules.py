@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egress.cli import atomic_write, folder_options, render, rulefiles, traffic_options
+from egress.cli import atomic_write, folder_options, render, rule_options, traffic_options
 from egress.cli.log import locations
 from egress.cli.render import BAD, DIM, DOUBT, GOOD, Style, count
 from egress.errors import UnreadableError
@@ -41,7 +41,7 @@ def show(files: tuple[Path, ...], as_json: bool) -> int:
     """
     from egress.rules.compile.policy_writer import as_data, as_text
 
-    _, policy = rulefiles.policy(files)
+    _, policy = rule_options.policy(files)
     if as_json:
         render.data(as_data(policy))
     else:
@@ -93,7 +93,7 @@ def draft(
 
     log = locations.folder(state_dir, directory)
     seen = traffic_options.gather_traffic(log, place or locations.own_index_path(log), since, profile)
-    made = drafted(seen, _at_hand(files), rulefiles.now())
+    made = drafted(seen, _at_hand(files), rule_options.now())
     if output is None:
         render.text(made.text)
         return 0
@@ -105,7 +105,7 @@ def draft(
 def _at_hand(files: tuple[Path, ...]) -> Policy | None:
     """Return the named rules, or the default ones; a draft works without."""
     try:
-        return rulefiles.policy(traffic_options.rules_at_hand(files))[1]
+        return rule_options.policy(traffic_options.rules_at_hand(files))[1]
     # Default rules are optional for a draft; named rules are not.
     except UnreadableError:
         if files:
@@ -151,10 +151,10 @@ def replay(
     """
     from egress.review.drafting import replay as replayed
 
-    _, policy = rulefiles.policy(files)
+    _, policy = rule_options.policy(files)
     log = locations.folder(state_dir, directory)
     seen = traffic_options.gather_traffic(log, place or locations.own_index_path(log), since, profile)
-    found = replayed(seen, policy, rulefiles.now())
+    found = replayed(seen, policy, rule_options.now())
     if as_json:
         render.data({"ok": not found.denied, **asdict(found)})
     else:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from egress import environment as process
-from egress.cli import render, rulefiles
+from egress.cli import render, rule_options
 from egress.cli.ca import ADDING, REPLACING
 from egress.cli.render import BAD, BOLD, DIM, GOOD
 from egress.errors import ContentError
@@ -129,7 +129,7 @@ def _rules(values: Settings, environ: Mapping[str, str]) -> tuple[RuleFeed, Poli
     found = RuleFiles(chosen, TrustedFiles(values.state_dir))
     # Taken before the rules are read, or a change in between would go unnoticed by the watcher.
     found = replace(found, seen=fingerprint(found.watched))
-    loaded = found.read(rulefiles.now())
+    loaded = found.read(rule_options.now())
     if loaded.policy is None:
         render.findings(loaded.findings, stderr=True)
         raise ContentError("these rules cannot be used; nothing was started", "fix the errors above")

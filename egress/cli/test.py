@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import folder_options, render, rulefiles
+from egress.cli import folder_options, render, rule_options
 from egress.cli.render import BAD, DIM, GOOD, count
 from egress.rules.compile.rule_tests import RuleTestResult, describe_decision, run_rule_tests
 from egress.rules.language.credential_guess import looks_like_credential
@@ -25,8 +25,8 @@ def test(files: tuple[Path, ...], as_json: bool) -> int:
       egress test
       egress test config/hosts.yaml --json
     """
-    _, policy = rulefiles.policy(files)
-    results = list(run_rule_tests(policy, rulefiles.now()))
+    _, policy = rule_options.policy(files)
+    results = list(run_rule_tests(policy, rule_options.now()))
     failed = sum(bool(result.problem) for result in results)
     if as_json:
         render.data({"ok": not failed, "tests": [_as_data(result) for result in results]})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from egress import environment as process
-from egress.cli import render, rulefiles
+from egress.cli import render, rule_options
 from egress.cli.render import DIM
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def gather_traffic(log: Path, index: Path | None, since: str, profile: str | Non
     """Read the observed traffic; print notes about skipped parts to the error stream."""
     from egress.review.drafting import TimeRange, Traffic, read
 
-    span = TimeRange.of(since, rulefiles.now())
+    span = TimeRange.of(since, rule_options.now())
     traffic = Traffic.of(read(log, span, index), profile)
     for text in traffic.missing(span.odd):
         render.line(("note: ", DIM), text, stderr=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from egress import environment
-from egress.cli import folder_options, render, rulefiles
+from egress.cli import folder_options, render, rule_options
 from egress.cli.render import DIM, GOOD, count
 from egress.errors import ContentError, UsageError
 from egress.policy.rule_file_reader import read_text
@@ -55,7 +55,7 @@ def trust(
 def _add(known: TrustedFiles, file: Path) -> None:
     # Taken before the check, to notice a file that is swapped while it is read.
     read = digest_of(read_text(file))
-    loaded = rulefiles.read([file])[1]
+    loaded = rule_options.read([file])[1]
     if loaded.policy is None:
         render.findings(loaded.findings, stderr=True)
         raise ContentError(f"{file} has errors and was not trusted", "fix the errors above")

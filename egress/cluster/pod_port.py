@@ -14,7 +14,7 @@ from egress.errors import WireError
 
 
 class PodPort:
-    """A connection; see `egress.api.paired_socket.ByteStream`."""
+    """A connection; see `egress.api.websocket_as_socket.ByteStream`."""
 
     def __init__(self, stream: WebSocketClient, port: int) -> None:
         self._stream = stream

@@ -19,7 +19,7 @@ from egress.audit.resume_point import ResumePoint, find_resume_point
 from egress.audit.verify import HINTS
 from egress.doctor.diagnosis import Diagnosis, counted, fault, from_error, note, ok, warning
 from egress.doctor.file_modes import may_write
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.errors import EgressError, reason_of
 
 MAX_FULL_CHECK_BYTES: Final = 64 * 1024**2
@@ -32,7 +32,7 @@ _ELSEWHERE: Final = "name another folder with --audit-dir"
 _TRIES: Final = 3
 
 
-def check(setup: ProxySetup) -> Iterator[Diagnosis]:
+def check(setup: ProxyUnderCheck) -> Iterator[Diagnosis]:
     """Check the folder, then its content."""
     folder = setup.values.audit_dir
     try:
@@ -77,7 +77,7 @@ def _room(there: Path) -> Diagnosis:
     return ok("room", text)
 
 
-def _log(setup: ProxySetup, folder: Path) -> Iterator[Diagnosis]:
+def _log(setup: ProxyUnderCheck, folder: Path) -> Iterator[Diagnosis]:
     values = setup.values
     place = values.audit_key or values.state_dir / "audit.key"
     there = _files(folder)

@@ -14,7 +14,7 @@ from egress.ca.issue import DAY_SECONDS
 from egress.ca.keyfile import rotate_command
 from egress.ca.store import AuthorityStore
 from egress.doctor.diagnosis import Diagnosis, from_error, list_some, note, ok, warning
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.errors import EgressError
 from egress.proxy.settings import Settings
 from egress.types import Identity
@@ -22,7 +22,7 @@ from egress.types import Identity
 EXPIRY_WARNING: Final = 30 * DAY_SECONDS
 
 
-def usable_authority(setup: ProxySetup) -> Authority | None:
+def usable_authority(setup: ProxyUnderCheck) -> Authority | None:
     """Return the authority of the sandbox; None if a proxy would not start with it."""
     store, mounted = _store(setup), setup.values.authority_file
     try:
@@ -34,7 +34,7 @@ def usable_authority(setup: ProxySetup) -> Authority | None:
         return None
 
 
-def check(setup: ProxySetup) -> Iterator[Diagnosis]:
+def check(setup: ProxyUnderCheck) -> Iterator[Diagnosis]:
     """Check the authority of the sandbox, then look for trouble with those of other sandboxes."""
     store, name, mounted = _store(setup), setup.values.sandbox, setup.values.authority_file
     try:
@@ -68,11 +68,11 @@ def _judged_mounted(authority: Authority, now: int) -> Diagnosis:
     return ok(authority.name, f"valid for {left} more days; key and certificate match")
 
 
-def _store(setup: ProxySetup) -> AuthorityStore:
+def _store(setup: ProxyUnderCheck) -> AuthorityStore:
     return AuthorityStore(setup.values.state_dir / "ca")
 
 
-def _opened(setup: ProxySetup, store: AuthorityStore) -> Authority:
+def _opened(setup: ProxyUnderCheck, store: AuthorityStore) -> Authority:
     """Open the authority like the start of a proxy; it exists, so nothing is created."""
     values, policy = setup.values, setup.policy
     constraints = (
@@ -87,7 +87,7 @@ def _identity(values: Settings) -> Identity:
     return Identity(values.sandbox, values.profile)
 
 
-def _judged(setup: ProxySetup, authority: Authority) -> Iterator[Diagnosis]:
+def _judged(setup: ProxyUnderCheck, authority: Authority) -> Iterator[Diagnosis]:
     values, path = setup.values, _store(setup).path(authority.name)
     limits = authority.constraints
     cure = rotate_command(path, constrain=limits is not None, rules=values.rules, profile=values.profile)

@@ -14,7 +14,7 @@ import certifi
 
 from egress.ca.issue import CLOCK_SKEW, DAY_SECONDS
 from egress.doctor.diagnosis import Diagnosis, counted, fault, note, ok
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.doctor.roots import made_at
 from egress.doctor.upstreams import ProbeResult
 
@@ -25,7 +25,7 @@ MIN_SUSPECT_UPSTREAMS: Final = 2
 """Upstreams that must seem wrong before the clock is suspected: a single one may just have expired."""
 
 
-def check(setup: ProxySetup, begins: int | None, reached: Sequence[ProbeResult]) -> Iterator[Diagnosis]:
+def check(setup: ProxyUnderCheck, begins: int | None, reached: Sequence[ProbeResult]) -> Iterator[Diagnosis]:
     """Check the clock; `begins` is the start of the authority of the sandbox."""
     now = setup.clock.now()
     yield _past(now, _moments(begins))

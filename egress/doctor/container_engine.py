@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from egress.doctor.diagnosis import Diagnosis, note, ok, warning
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.errors import reason_of
 from egress.runtime.docker.engine_socket import (
     EngineSocket,
@@ -34,7 +34,7 @@ _MAX_ANSWER_BYTES: Final = 256 * 1024
 _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})[\w.+~-]{0,40}", re.ASCII)
 
 
-async def check(setup: ProxySetup) -> list[Diagnosis]:
+async def check(setup: ProxyUnderCheck) -> list[Diagnosis]:
     """Check the engine that sandboxes would use."""
     try:
         places = engine_sockets(setup.environ)

@@ -29,7 +29,7 @@ from egress.doctor import (
     versions,
 )
 from egress.doctor.diagnosis import Diagnosis, DiagnosisGroup, fault, note
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.doctor.upstreams import ProbeResult
 from egress.secrets import Redactor
 
@@ -37,7 +37,7 @@ Check = Callable[[], Awaitable[Iterable[Diagnosis]]]
 
 
 async def examine(
-    setup: ProxySetup,
+    setup: ProxyUnderCheck,
     beforehand: Mapping[str, Iterable[Diagnosis]],
     tell: Callable[[DiagnosisGroup], None],
     *,
@@ -61,7 +61,7 @@ async def examine(
 class Checks:
     """The checks of one run, and the results they share."""
 
-    def __init__(self, setup: ProxySetup, *, offline: bool) -> None:
+    def __init__(self, setup: ProxyUnderCheck, *, offline: bool) -> None:
         """Start the slow parts. Must be called inside a running loop."""
         self._setup = setup
         self._resolver = upstreams.resolver_of(setup)

@@ -14,7 +14,7 @@ from typing import Final
 
 from egress.control_client import CONTROL_SOCKET
 from egress.doctor.diagnosis import Diagnosis, fault, from_error, note, ok, warning
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.errors import EgressError, reason_of
 from egress.policy.state_dir_ownership import check_state_dir
 from egress.policy.trust import TrustedFiles
@@ -24,7 +24,7 @@ from egress.unix.stream_socket import is_path_too_long
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
-def check(setup: ProxySetup) -> Iterator[Diagnosis]:
+def check(setup: ProxyUnderCheck) -> Iterator[Diagnosis]:
     """Check both folders, and the files in them except authorities and logs."""
     values = setup.values
     yield _state(values.state_dir)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from egress.doctor.diagnosis import Diagnosis, Level, list_some, note, ok, warning
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.doctor.upstreams import ProbeResult, ProbeTarget, dialer_of, targets
 from egress.proxy.lanes.dial import DialError
 from egress.proxy.lanes.resolve import FixedResolver, NameResolver, UnresolvedError
@@ -23,7 +23,9 @@ MAX_HOSTS: Final = 4
 """Hosts that are tried: a single answer is proof enough."""
 
 
-async def check(setup: ProxySetup, resolver: NameResolver, reached: Sequence[ProbeResult]) -> list[Diagnosis]:
+async def check(
+    setup: ProxyUnderCheck, resolver: NameResolver, reached: Sequence[ProbeResult]
+) -> list[Diagnosis]:
     """Check the hosts that answered."""
     # Hosts that do not answer at all would be blamed on IPv6.
     answering = {one.diagnosis.name for one in reached if one.diagnosis.level is Level.OK}
@@ -68,7 +70,7 @@ async def _sixes(target: ProbeTarget, resolver: NameResolver) -> tuple[str, ...]
 
 
 async def _connects(
-    setup: ProxySetup, resolver: NameResolver, target: ProbeTarget, sixes: tuple[str, ...]
+    setup: ProxyUnderCheck, resolver: NameResolver, target: ProbeTarget, sixes: tuple[str, ...]
 ) -> bool:
     # A resolver that knows only IPv6 addresses binds the dialer to this family.
     dialer = dialer_of(setup, FixedResolver({target.destination.host: sixes}, resolver))

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, ip_address
 from typing import Final, Literal
 
 from egress.doctor.diagnosis import Diagnosis, from_error, ok
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.doctor.running_proxy import RunningProxy
 from egress.errors import UnreadableError
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports_of
@@ -24,12 +24,12 @@ Kind = Literal["proxy", "transparent", "dns"]
 _CLOSED: Final = {"listen": (), "transparent": (), "dns": ()}
 
 
-async def check(setup: ProxySetup, running: RunningProxy) -> list[Diagnosis]:
+async def check(setup: ProxyUnderCheck, running: RunningProxy) -> list[Diagnosis]:
     """Check every address of the settings."""
     return [await _at(kind, at, setup.values, running) for kind, at in _wanted(setup)]
 
 
-def open_at(setup: ProxySetup, running: RunningProxy) -> tuple[ListenAddress, ...]:
+def open_at(setup: ProxyUnderCheck, running: RunningProxy) -> tuple[ListenAddress, ...]:
     """Return the addresses where clients find the proxy: by the running proxy, and by the settings."""
     of_settings = [at for at in setup.values.listen if at.port]
     return tuple(dict.fromkeys([*of_settings, *heard_at(running)]))
@@ -40,7 +40,7 @@ def heard_at(running: RunningProxy) -> tuple[ListenAddress, ...]:
     return tuple(at for text in sorted(running.open_at) if (at := _read(text)) is not None)
 
 
-def _wanted(setup: ProxySetup) -> Iterator[tuple[Kind, ListenAddress]]:
+def _wanted(setup: ProxyUnderCheck) -> Iterator[tuple[Kind, ListenAddress]]:
     values, policy = setup.values, setup.policy
     for at in values.listen:
         yield "proxy", at

@@ -9,16 +9,16 @@ import sys
 from collections.abc import Iterator
 
 from egress.doctor.diagnosis import Diagnosis, ok, warning
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.proxy.process.descriptor_limit import fit_capacity, raise_descriptor_limit, requested_capacity
 
 
-def check(setup: ProxySetup) -> Iterator[Diagnosis]:
+def check(setup: ProxyUnderCheck) -> Iterator[Diagnosis]:
     """Check the limit on open files."""
     yield _judged(setup, raise_descriptor_limit())
 
 
-def _judged(setup: ProxySetup, limit: int) -> Diagnosis:
+def _judged(setup: ProxyUnderCheck, limit: int) -> Diagnosis:
     asked = requested_capacity(setup.values.connections, setup.values.sandbox_connections)
     # The same computation as at the start, so that both report the same numbers.
     room = fit_capacity(asked, limit)

@@ -17,7 +17,7 @@ import certifi
 from egress.ca.bundle import REFUSED_ROOTS, certificates, private_roots, public_roots
 from egress.ca.issue import DAY_SECONDS
 from egress.doctor.diagnosis import Diagnosis, fault, from_error, ok, warning
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.doctor.validity import load, validity
 from egress.errors import EgressError
 
@@ -28,7 +28,7 @@ UPGRADE: Final = "`python -m pip install --upgrade certifi`"
 _DATED = re.compile(r"(20\d\d)\.(\d{1,2})\.(\d{1,2})", re.ASCII)
 
 
-def check(setup: ProxySetup) -> Iterator[Diagnosis]:
+def check(setup: ProxyUnderCheck) -> Iterator[Diagnosis]:
     """Check the public roots, then every file of private ones."""
     yield from _public(setup.clock.now())
     for path in setup.values.upstream_ca:

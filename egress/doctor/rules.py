@@ -15,7 +15,7 @@ from typing import Final
 
 from egress.doctor.diagnosis import Diagnosis, Level, counted, fault, from_error, ok
 from egress.doctor.file_modes import may_write
-from egress.doctor.proxy_setup import UNTIL_RULES
+from egress.doctor.proxy_under_check import UNTIL_RULES
 from egress.errors import EgressError, reason_of
 from egress.policy.profile_check import check_profile
 from egress.policy.rule_file_reader import printable_path

@@ -15,7 +15,7 @@ from egress import __version__
 from egress.ca.authority import Authority
 from egress.control_client import CONTROL_SOCKET, NoProxyError
 from egress.doctor.diagnosis import Diagnosis, fault, from_error, list_some, note, ok, warning
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.errors import EgressError, UnreadableError
 from egress.secrets.daemon_thread import run_in_thread
 
@@ -60,7 +60,7 @@ class RunningProxy:
         return None if said not in ("set", "not set") else said == "set"
 
 
-async def ask(setup: ProxySetup) -> RunningProxy:
+async def ask(setup: ProxyUnderCheck) -> RunningProxy:
     """Ask the proxy; raises nothing if none is there."""
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT):
@@ -79,7 +79,7 @@ async def ask(setup: ProxySetup) -> RunningProxy:
     return RunningProxy(code, answer)
 
 
-def check(setup: ProxySetup, running: RunningProxy, authority: Authority | None) -> Iterator[Diagnosis]:
+def check(setup: ProxyUnderCheck, running: RunningProxy, authority: Authority | None) -> Iterator[Diagnosis]:
     """Report the state of the proxy."""
     if running.problem is not None:
         yield from_error("process", running.problem)
@@ -112,7 +112,7 @@ def _process(answer: Mapping[str, object]) -> Iterator[Diagnosis]:
         )
 
 
-def _rules(setup: ProxySetup, rules: Mapping[str, object]) -> Iterator[Diagnosis]:
+def _rules(setup: ProxyUnderCheck, rules: Mapping[str, object]) -> Iterator[Diagnosis]:
     refused, names = (
         _texts(rules.get("refused")),
         list_some(_texts(rules.get("files"))) or "unknown files",
@@ -135,7 +135,7 @@ def _rules(setup: ProxySetup, rules: Mapping[str, object]) -> Iterator[Diagnosis
 
 
 def _sandboxes(
-    setup: ProxySetup, answer: Mapping[str, object], authority: Authority | None
+    setup: ProxyUnderCheck, answer: Mapping[str, object], authority: Authority | None
 ) -> Iterator[Diagnosis]:
     for box in map(_map, _list(answer.get("sandboxes"))):
         name = f"sandbox {box.get('name')}"

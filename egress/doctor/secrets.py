@@ -21,7 +21,7 @@ from egress.cluster.api_server import cluster_of_pod
 from egress.cluster.secret_value import SecretReader
 from egress.doctor.diagnosis import Diagnosis, fault, list_some, note, ok, warning
 from egress.doctor.file_modes import group_may_enter, may_read, may_write
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.doctor.running_proxy import RunningProxy
 from egress.errors import EgressError, UnreadableError, UsageError
 from egress.proxy.clock import Clock
@@ -53,7 +53,7 @@ class SecretProbe:
     seconds: float
 
 
-async def ask(setup: ProxySetup) -> tuple[SecretProbe, ...]:
+async def ask(setup: ProxyUnderCheck) -> tuple[SecretProbe, ...]:
     """Ask every source once, concurrently; raises nothing for a failing source."""
     specs = tuple(setup.policy.secrets.values()) if setup.policy else ()
     captured = setup.captured
@@ -69,7 +69,7 @@ async def ask(setup: ProxySetup) -> tuple[SecretProbe, ...]:
     return tuple(_named(spec, *answers[_key(spec)]) for spec in specs)
 
 
-def _cluster(setup: ProxySetup) -> SecretReader | None:
+def _cluster(setup: ProxyUnderCheck) -> SecretReader | None:
     try:
         return SecretReader(cluster_of_pod(setup.environ))
     except UsageError:
@@ -87,7 +87,7 @@ def needles(captured: CapturedEnvironment, asked: Iterable[SecretProbe]) -> Need
     return Needles(found)
 
 
-def check(setup: ProxySetup, asked: Iterable[SecretProbe], running: RunningProxy) -> Iterator[Diagnosis]:
+def check(setup: ProxyUnderCheck, asked: Iterable[SecretProbe], running: RunningProxy) -> Iterator[Diagnosis]:
     """Report for each secret whether it is available, and whether its file is protected."""
     if setup.policy is None:
         yield note("secrets", f"not checked until {setup.until}")
@@ -157,7 +157,7 @@ def _named(
 # Judging ----------------------------------------------------------------------------------------
 
 
-def _is_unset(setup: ProxySetup, spec: SecretSpec) -> bool:
+def _is_unset(setup: ProxyUnderCheck, spec: SecretSpec) -> bool:
     """Report whether the secret is an unset variable; in a container no variable is a source."""
     if spec.scheme != "env" or not spec.reference or setup.values.container:
         return False
@@ -218,7 +218,7 @@ def _judged(one: SecretProbe, now: int, *, is_unscrubbed: bool) -> Diagnosis:
     return ok(spec.name, f"{source} answers; for {list_some([str(binding) for binding in spec.bindings], 3)}")
 
 
-def _modes(setup: ProxySetup, spec: SecretSpec) -> Iterator[Diagnosis]:
+def _modes(setup: ProxyUnderCheck, spec: SecretSpec) -> Iterator[Diagnosis]:
     """Report a secret file that others may access. A container has no other users."""
     if spec.scheme != "file" or not spec.reference or setup.values.container:
         return

@@ -21,7 +21,7 @@ from egress.ca.authority import Authority
 from egress.ca.bundle import certificates, private_roots
 from egress.ca.issue import DAY_SECONDS
 from egress.doctor.diagnosis import Diagnosis, counted, note, ok, warning
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.errors import EgressError
 
 MAX_BUNDLE_AGE: Final = 365 * DAY_SECONDS
@@ -51,7 +51,7 @@ class NamedBundle:
         return f"`{_EXPORT} --force --out {shlex.quote(str(self.path))}`"
 
 
-def check(setup: ProxySetup, authority: Authority | None, *, is_led_here: bool) -> Iterator[Diagnosis]:
+def check(setup: ProxyUnderCheck, authority: Authority | None, *, is_led_here: bool) -> Iterator[Diagnosis]:
     """Check every named file; `is_led_here` says that programs started here use the proxy."""
     found = list(_named(setup))
     if not found and is_led_here:
@@ -66,7 +66,7 @@ def check(setup: ProxySetup, authority: Authority | None, *, is_led_here: bool) 
         yield _judged(setup, named, authority, is_led_here=is_led_here)
 
 
-def _named(setup: ProxySetup) -> Iterator[NamedBundle]:
+def _named(setup: ProxyUnderCheck) -> Iterator[NamedBundle]:
     """Yield every file once, in the order of the variables."""
     # Most setups name the same bundle in several variables: a single report is enough.
     names: dict[str, list[str]] = {}
@@ -78,7 +78,7 @@ def _named(setup: ProxySetup) -> Iterator[NamedBundle]:
 
 
 def _judged(
-    setup: ProxySetup, named: NamedBundle, authority: Authority | None, *, is_led_here: bool
+    setup: ProxyUnderCheck, named: NamedBundle, authority: Authority | None, *, is_led_here: bool
 ) -> Diagnosis:
     name, path = named.name, named.path
     # `requests` accepts a folder of certificates, too: unusual, but no mistake.

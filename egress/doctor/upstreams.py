@@ -16,7 +16,7 @@ from OpenSSL import SSL
 
 from egress.doctor.diagnosis import Diagnosis, fault, from_error, list_some, note, ok
 from egress.doctor.handshake import HandshakeError, shake
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.doctor.validity import validity
 from egress.errors import CODES, EgressError, reason_of
 from egress.exchange import Destination
@@ -76,7 +76,7 @@ class ProbeTarget:
         return f"{self.destination.host}:{self.destination.port}"
 
 
-async def probe(setup: ProxySetup, resolver: NameResolver) -> tuple[ProbeResult, ...]:
+async def probe(setup: ProxyUnderCheck, resolver: NameResolver) -> tuple[ProbeResult, ...]:
     """Probe every host with a name, and report the entries that cannot be probed."""
     if setup.policy is None:
         return (ProbeResult(note("upstreams", f"not checked until {setup.until}")),)
@@ -95,7 +95,7 @@ async def probe(setup: ProxySetup, resolver: NameResolver) -> tuple[ProbeResult,
     return (*found, *(ProbeResult(diagnosis) for diagnosis in _left_out(setup)))
 
 
-def resolver_of(setup: ProxySetup) -> NameResolver:
+def resolver_of(setup: ProxyUnderCheck) -> NameResolver:
     """Return the resolver of a proxy with these settings."""
     fixed: dict[str, list[str]] = {}
     for override in setup.values.resolve:
@@ -103,13 +103,13 @@ def resolver_of(setup: ProxySetup) -> NameResolver:
     return FixedResolver(fixed, SystemResolver(setup.clock.monotonic))
 
 
-def dialer_of(setup: ProxySetup, resolver: NameResolver) -> Dialer:
+def dialer_of(setup: ProxyUnderCheck, resolver: NameResolver) -> Dialer:
     """Return the dialer of a proxy with these settings."""
     extra = [str(network) for network in setup.values.own_address]
     return Dialer(resolver, LocalAddresses(setup.clock.monotonic, extra), setup.clock)
 
 
-def targets(setup: ProxySetup) -> Iterator[ProbeTarget]:
+def targets(setup: ProxyUnderCheck) -> Iterator[ProbeTarget]:
     """Yield every named host that the rules open for the sandbox, with each of its ports."""
     for entry, host in _named(setup):
         for scheme, ports in (("https", entry.ports), ("http", entry.clear_ports)):
@@ -124,13 +124,13 @@ def targets(setup: ProxySetup) -> Iterator[ProbeTarget]:
 # Entries that are not probed ----------------------------------------------------------------------
 
 
-def _named(setup: ProxySetup) -> Iterator[tuple[Entry, str]]:
+def _named(setup: ProxyUnderCheck) -> Iterator[tuple[Entry, str]]:
     for pattern, entry in setup.policy.entries.items() if setup.policy else ():
         if not pattern.stars:
             yield entry, pattern.suffix
 
 
-def _left_out(setup: ProxySetup) -> Iterator[Diagnosis]:
+def _left_out(setup: ProxyUnderCheck) -> Iterator[Diagnosis]:
     policy = setup.policy
     patterns = [str(pattern) for pattern in policy.entries if pattern.stars] if policy else []
     networks = [str(item.network) for item in policy.networks] if policy else []
@@ -147,7 +147,7 @@ def _left_out(setup: ProxySetup) -> Iterator[Diagnosis]:
                 yield note(f"{host}:{port}", f"not checked: {why[:1].lower()}{why[1:].rstrip('.')}")
 
 
-def _decided(setup: ProxySetup, host: str, port: int, scheme: str) -> HostDecision:
+def _decided(setup: ProxyUnderCheck, host: str, port: int, scheme: str) -> HostDecision:
     if setup.policy is None:
         raise ValueError("no rules to decide by")
     identity = Identity(setup.values.sandbox, setup.values.profile)
@@ -158,7 +158,7 @@ def _decided(setup: ProxySetup, host: str, port: int, scheme: str) -> HostDecisi
 
 
 async def _reached(
-    setup: ProxySetup, target: ProbeTarget, dialer: Dialer, upstream: UpstreamContexts
+    setup: ProxyUnderCheck, target: ProbeTarget, dialer: Dialer, upstream: UpstreamContexts
 ) -> ProbeResult:
     # A single deadline for all steps: a slow resolver leaves less time for the handshake.
     end = setup.clock.monotonic() + PROBE_TIMEOUT
@@ -184,7 +184,7 @@ async def _reached(
 
 
 async def _proven(
-    setup: ProxySetup, target: ProbeTarget, connected: ConnectedSocket, upstream: UpstreamContexts
+    setup: ProxyUnderCheck, target: ProbeTarget, connected: ConnectedSocket, upstream: UpstreamContexts
 ) -> ProbeResult:
     keys = frozenset(pin.key for pin in setup.values.pin if pin.host == target.destination.host)
     pins = Pins(keys) if keys else None

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from egress.addons.withheld_options import check_key_log
 from egress.doctor.diagnosis import Diagnosis, from_error, list_some, note, ok, warning
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.errors import EgressError
 from egress.proxy.ingress.port_owner import owner_of_port
 from egress.proxy.setting_values import ListenAddress
@@ -32,7 +32,7 @@ _SOCKS_PORT: Final = 1080
 
 
 def check(
-    setup: ProxySetup, open_at: Collection[ListenAddress], heard_at: Collection[ListenAddress]
+    setup: ProxyUnderCheck, open_at: Collection[ListenAddress], heard_at: Collection[ListenAddress]
 ) -> Iterator[Diagnosis]:
     """Check every relevant variable.
 
@@ -70,7 +70,7 @@ def _unknown(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
         yield warning(name, "this is not a setting, and has no effect", fix)
 
 
-def _circle(setup: ProxySetup, open_at: Collection[ListenAddress]) -> Iterator[Diagnosis]:
+def _circle(setup: ProxyUnderCheck, open_at: Collection[ListenAddress]) -> Iterator[Diagnosis]:
     """Report commands that would fetch a secret through the proxy that waits for the secret."""
     # A deadlock: the proxy waits for the command, and the command for the proxy.
     leading = _leading(setup.environ, open_at)

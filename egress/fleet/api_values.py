@@ -34,9 +34,9 @@ from egress.errors import EgressError
 from egress.fleet import errors as of_fleets
 from egress.fleet.errors import FleetFaultError
 from egress.fleet.lifetime import SandboxLifetime
+from egress.fleet.process_interface import ProcessStatus
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot
-from egress.fleet.session_tracking import SessionStatus
-from egress.fleet.tracking import ProcessStatus
+from egress.fleet.session_interface import SessionStatus
 from egress.runtime import errors as of_runtimes
 from egress.runtime.spec import Command, Event, EventKind, Info, Mount, SandboxLimits, Spec, Terminal
 

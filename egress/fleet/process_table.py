@@ -18,10 +18,16 @@ from typing import Final, Self
 from egress.errors import EgressError
 from egress.fleet.errors import ProcessNotFoundError
 from egress.fleet.http_probe import HttpProbe
+from egress.fleet.process_interface import (
+    DEFAULT_KEPT_BYTES,
+    OutputName,
+    OutputPiece,
+    ProcessState,
+    ProcessStatus,
+)
 from egress.fleet.process_wait import ProcessExpectation
 from egress.fleet.terminal_replay import MAX_REPLAY_BYTES, TerminalModes, make_replay
 from egress.fleet.terminal_viewer import MAX_PIECE_BYTES, TableViewer
-from egress.fleet.tracking import DEFAULT_KEPT_BYTES, OutputName, OutputPiece, ProcessState, ProcessStatus
 from egress.runtime.argument_types import check_whole_number
 from egress.runtime.byte_ring import ByteRing
 from egress.runtime.errors import SandboxNotFoundError, SandboxStateError, SandboxTimeoutError, SpecError

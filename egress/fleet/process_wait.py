@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from egress.fleet.errors import ProcessEndedError
 from egress.fleet.http_probe import HttpProbe
-from egress.fleet.tracking import OutputName, OutputPiece
+from egress.fleet.process_interface import OutputName, OutputPiece
 from egress.runtime.errors import PortClosedError, SpecError
 from egress.runtime.spec import check_ports
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol, override
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
-from egress.fleet.session_tracking import SessionTracker
-from egress.fleet.tracking import ProcessTracker
+from egress.fleet.process_interface import ProcessTracker
+from egress.fleet.session_interface import SessionTracker
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Info, Spec
 

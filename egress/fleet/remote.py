@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, Self
 from egress.api import schema
 from egress.api.client import ApiClient, ApiLostError, ApiProblemError
 from egress.api.endpoint import ApiEndpoint, UnixEndpoint
-from egress.api.paired_socket import pair_with
+from egress.api.websocket_as_socket import pair_with
 from egress.errors import reason_of
 from egress.fleet import api_values
 from egress.fleet.errors import FleetUnavailableError
@@ -26,9 +26,9 @@ from egress.fleet.remote_audit_log import RemoteAuditLog
 from egress.fleet.remote_output import CommandEventData, RemoteOutput
 from egress.fleet.remote_policies import RemotePolicies
 from egress.fleet.remote_process import RemoteProcess, gone_error
+from egress.fleet.remote_processes import RemoteTracker
 from egress.fleet.remote_progress import told_call
 from egress.fleet.remote_sessions import RemoteSessions
-from egress.fleet.remote_tracking import RemoteTracker
 from egress.runtime.disk_space import SpaceCheckedFile
 from egress.runtime.protocol import NO_OUTPUT, Output
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Values

@@ -12,7 +12,7 @@ from egress.api.log_schema import AuditQuery
 from egress.api.schema import Problem
 from egress.fleet.errors import FleetProtocolError
 from egress.fleet.remote_events import RemoteEventReader
-from egress.fleet.remote_tracking import Translate
+from egress.fleet.remote_processes import Translate
 
 Line = dict[str, Any]
 

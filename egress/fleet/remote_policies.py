@@ -10,7 +10,7 @@ from egress.api.policy_schema import (
     PolicyView,
     RequestSettings,
 )
-from egress.fleet.remote_tracking import Translate
+from egress.fleet.remote_processes import Translate
 
 
 class RemotePolicies:

@@ -8,8 +8,8 @@ from egress.api.client import ApiClient, EventStream
 from egress.api.session_schema import SessionCommandSettings, SessionSettings, SessionsView, SessionView
 from egress.fleet.api_values import session_status
 from egress.fleet.remote_output import CommandEventData, RemoteOutput
-from egress.fleet.remote_tracking import Translate
-from egress.fleet.session_tracking import (
+from egress.fleet.remote_processes import Translate
+from egress.fleet.session_interface import (
     MAX_SESSION_OUTPUT_BYTES,
     SessionResult,
     SessionStatus,

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from egress.fleet.session_tracking import MAX_SESSION_OUTPUT_BYTES, SessionResult, ShellSettings
+from egress.fleet.session_interface import MAX_SESSION_OUTPUT_BYTES, SessionResult, ShellSettings
 from egress.runtime.command_result import CapturedStream
 from egress.runtime.errors import SandboxDiedError, SandboxError
 from egress.runtime.marker_splitter import MarkerSplitter

@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from egress.fleet.errors import SessionBusyError, SessionDiffersError, SessionNotFoundError
-from egress.fleet.session_shell import SessionShell, ShellCall
-from egress.fleet.session_tracking import (
+from egress.fleet.session_interface import (
     MAX_SESSION_OUTPUT_BYTES,
     SessionResult,
     SessionStatus,
@@ -23,6 +22,7 @@ from egress.fleet.session_tracking import (
     check_line,
     check_session_id,
 )
+from egress.fleet.session_shell import SessionShell, ShellCall
 from egress.runtime.argument_types import check_number
 from egress.runtime.errors import SandboxStateError, SpecError
 from egress.runtime.protocol import NO_OUTPUT, Output, Runtime

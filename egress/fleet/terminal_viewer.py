@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Final, Protocol, Self
 
-from egress.fleet.tracking import OutputName, OutputPiece
+from egress.fleet.process_interface import OutputName, OutputPiece
 from egress.runtime.errors import SandboxStateError
 from egress.runtime.spec import Terminal
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from egress.mcp.kept_output import KeptOutput
+from egress.mcp.shortened_output import ShortenedOutput
 from egress.mcp.tool import Tool, ToolArguments, ToolCall, ToolResult
 from egress.runtime.protocol import Output
 from egress.sandbox import options
@@ -45,7 +45,7 @@ class ExecOutcome(ToolResult, frozen=True):
 
 def _exec(call: ToolCall) -> ExecOutcome:
     asked: ExecArguments = call.arguments
-    stdout, stderr = KeptOutput(MAX_OUTPUT_BYTES), KeptOutput(MAX_OUTPUT_BYTES)
+    stdout, stderr = ShortenedOutput(MAX_OUTPUT_BYTES), ShortenedOutput(MAX_OUTPUT_BYTES)
     call.follow(stdout, stderr)
     command = options.command(
         asked.command, cwd=asked.cwd, timeout=asked.timeout, source=asked.input, most_output=0

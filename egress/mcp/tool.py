@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from egress.errors import EgressError
 from egress.fleet import SandboxFleet
-from egress.mcp.kept_output import KeptOutput
+from egress.mcp.shortened_output import ShortenedOutput
 from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.handle import Sandbox
 
@@ -39,9 +39,9 @@ class ToolCall:
         self.sandbox = sandbox
         self.place = CommandRunner(fleet, sandbox.name)
         self.arguments = arguments
-        self._outputs: tuple[KeptOutput, ...] = ()
+        self._outputs: tuple[ShortenedOutput, ...] = ()
 
-    def follow(self, *outputs: KeptOutput) -> None:
+    def follow(self, *outputs: ShortenedOutput) -> None:
         """Let the client hear of these outputs."""
         self._outputs = outputs
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from egress.fleet.tracking import TerminalViewer
+from egress.fleet.process_interface import TerminalViewer
 from egress.sandbox.cancellation import cancelled_by
 from egress.sandbox.options import as_bytes
 

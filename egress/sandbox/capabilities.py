@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
+from egress.fleet.process_interface import ProcessTracker
 from egress.fleet.protocol import FleetInfo, Preview, Snapshot, SnapshotKind
-from egress.fleet.session_tracking import SessionTracker
-from egress.fleet.tracking import ProcessTracker
+from egress.fleet.session_interface import SessionTracker
 from egress.runtime.docker.engine_socket import ENGINE_SOCKET
 from egress.runtime.errors import SpecError, UnsupportedError
 from egress.runtime.protocol import Runtime

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from egress.fleet.http_probe import HttpProbe
-from egress.fleet.tracking import OutputName, OutputPiece, ProcessStatus, TrackedProcess
+from egress.fleet.process_interface import OutputName, OutputPiece, ProcessStatus, TrackedProcess
 from egress.runtime.errors import SandboxTimeoutError
 from egress.runtime.process_signal import signal_name
 from egress.runtime.spec import Terminal

@@ -23,20 +23,20 @@ from egress.sandbox.default_fleet import find_runtime
 from egress.sandbox.errors import checked
 from egress.sandbox.files import Files
 from egress.sandbox.git import Git
-from egress.sandbox.lasting_parts import LastingParts
 from egress.sandbox.options import Input, Line, Size, Variables, Volumes
 from egress.sandbox.output_decoder import OutputCallback, decoded_output
 from egress.sandbox.paths import resolve
 from egress.sandbox.policy import SandboxPolicy
 from egress.sandbox.port_wait import await_port
 from egress.sandbox.process import MAX_KEPT_BYTES, Process
+from egress.sandbox.processes_and_sessions import ProcessesAndSessions
 from egress.sandbox.terminal import Pty
 
 _PLACEHOLDER_NAME: Final = "ready"
 """The name for prepared sandboxes, which have none yet."""
 
 
-class Sandbox(LastingParts):
+class Sandbox(ProcessesAndSessions):
     r"""A sandbox.
 
     >>> with Sandbox.create() as sandbox:  # doctest: +SKIP

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from egress.fleet.errors import SessionNotFoundError
-from egress.fleet.session_tracking import SessionResult, SessionStatus, SessionTracker
+from egress.fleet.session_interface import SessionResult, SessionStatus, SessionTracker
 from egress.sandbox.cancellation import cancelled_by
 from egress.sandbox.errors import SessionClosedError, checked
 from egress.sandbox.output_decoder import OutputCallback, decoded_output

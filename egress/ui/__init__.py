@@ -8,6 +8,6 @@ from egress.review.index_pool import IndexPool
 from egress.ui.app import make
 from egress.ui.chain_watch import ChainWatch
 from egress.ui.guard import RequestGuard
-from egress.ui.session import LoginSession
+from egress.ui.login import LoginSession
 
 __all__ = ["ChainWatch", "IndexPool", "LoginSession", "RequestGuard", "make"]

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from egress.ui.session import LoginSession
+from egress.ui.login import LoginSession
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 METHODS = frozenset({"GET", "HEAD"})

@@ -25,7 +25,7 @@ from egress.review.search import MAX_CURSOR_CHARS, EntryReader, LinePlace
 from egress.review.spreadsheet import lines_as_csv
 from egress.review.timeline import build_timeline
 from egress.ui import charts as drawn
-from egress.ui import drafts, rulebook
+from egress.ui import drafts_and_replays, rulebook
 from egress.ui.grouping import QUIET_EVENTS, FoldedRow, denial_groups, folded
 from egress.ui.page_context import NotFoundError, Page, PageContext
 from egress.ui.page_query import PageQuery, parse_query
@@ -334,7 +334,7 @@ async def draft(site: PageContext, request: Request) -> Response:
     now = site.seconds
     current = await site.pool.work(lambda: rulebook.read(site.rules, now))
     made, missing = await site.pool.work(
-        lambda: drafts.draft_rules(wanted, current, now), drafts.DRAFT_TIMEOUT * 2
+        lambda: drafts_and_replays.draft_rules(wanted, current, now), drafts_and_replays.DRAFT_TIMEOUT * 2
     )
     return site.page("draft.html", 200, here="draft", **page | {"draft": made, "missing": missing})
 
@@ -350,14 +350,14 @@ async def replay(site: PageContext, request: Request) -> Response:
     if policy is None:
         raise UsageError(current.problem, "name the rule files with `egress ui --rules`")
     made, missing = await site.pool.work(
-        lambda: drafts.replay_traffic(wanted, policy, now), drafts.DRAFT_TIMEOUT * 2
+        lambda: drafts_and_replays.replay_traffic(wanted, policy, now), drafts_and_replays.DRAFT_TIMEOUT * 2
     )
     return site.page("draft.html", 200, here="replay", **page | {"replay": made, "missing": missing})
 
 
 async def _traffic(
     site: PageContext, request: Request
-) -> tuple[drafts.TrafficSelection | None, dict[str, object]]:
+) -> tuple[drafts_and_replays.TrafficSelection | None, dict[str, object]]:
     """Return the traffic that a page is about, None where it is too much for a first visit; and its form."""
     since, profile = _text(request, "since", 40) or "1d", _text(request, "profile", 200)
     asked = parse_query({"since": since}, site.now())
@@ -369,7 +369,7 @@ async def _traffic(
     # Reading a large log is slow: a page does it only for whoever presses the button.
     if total.requests > MAX_DRAFTED and not _text(request, "what", 10):
         return None, page
-    return drafts.TrafficSelection(site.pool.directory, site.pool.place, since, profile), page
+    return drafts_and_replays.TrafficSelection(site.pool.directory, site.pool.place, since, profile), page
 
 
 async def suggestion(site: PageContext, request: Request) -> Response:
@@ -383,7 +383,7 @@ async def suggestion(site: PageContext, request: Request) -> Response:
             "the log has no request with this id", "the response to the sandbox contains the id"
         )
     current = await site.pool.work(lambda: rulebook.read(site.rules, site.seconds))
-    answer = await site.pool.work(lambda: drafts.suggest_rule(entry, current, site.seconds))
+    answer = await site.pool.work(lambda: drafts_and_replays.suggest_rule(entry, current, site.seconds))
     stages = {stage.name: stage.text for stage in build_timeline(entry)}
     return site.page(
         "suggest.html",

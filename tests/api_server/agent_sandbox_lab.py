@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from egress.api_server.api_port import ApiPort
+from egress.api_server.tcp_server import ApiPort
 from egress.fleet import Fleet
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.protocol import FleetInfo

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from egress.api.schema import LimitSettings
-from egress.api_server.api_port import ApiPort
 from egress.api_server.sandbox_pools import SandboxPool
+from egress.api_server.tcp_server import ApiPort
 from egress.fleet import Fleet
 from egress.fleet.protocol import FleetInfo
 from tests.api_server.port_lab import TOKEN, port_settings

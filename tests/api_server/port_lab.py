@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from egress.api_server.api_port import ApiPort, ApiPortSettings
+from egress.api_server.tcp_server import ApiPort, ApiPortSettings
 from egress.proxy.setting_values import ListenAddress
 from tests.fleet.memory_fleet import ManualClock, MemoryFleet, PortMemoryRuntime, spec
 

@@ -6,7 +6,7 @@ import json
 
 from egress.runtime.fake import ProgramCall
 from tests.api_server.lab import ApiLab, RawConnection, api_lab
-from tests.api_server.test_exec_call import EXEC, started
+from tests.api_server.test_exec_over_http import EXEC, started
 
 
 def test_events_carry_the_output_and_then_the_status(lab: ApiLab) -> None:

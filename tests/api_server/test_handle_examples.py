@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from egress import open_remote
-from egress.api_server.api_port import ApiPort
 from egress.api_server.server import ApiServer
+from egress.api_server.tcp_server import ApiPort
 from egress.fleet import Fleet, RemoteRuntime
 from egress.fleet.snapshot_store import SnapshotStore
 from egress.sandbox.default_fleet import DEFAULT_FLEET

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from egress.api.schema import API_VERSION, MAX_BODY_BYTES
-from egress.api_server import api_port, server
+from egress.api_server import server, tcp_server
 from tests.api_server.port_lab import TOKEN, PortLab, port_lab, received
 from tests.proxy.lab.certificates import Certificates
 
@@ -56,7 +56,7 @@ def test_a_slow_handshake_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_silent_clients_hold_up_nobody(
     port: PortLab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(api_port, "_MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(tcp_server, "_MAX_CONNECTIONS", 4)
     (tmp_path / "few").mkdir()
     with port_lab(tmp_path / "few") as few, ExitStack() as parts:
         silent = [parts.enter_context(connect(few)) for _ in range(8)]

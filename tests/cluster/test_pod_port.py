@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from egress.api.paired_socket import pair_with
+from egress.api.websocket_as_socket import pair_with
 from egress.api.websocket_client import WebSocketLostError
 from egress.cluster.pod_port import PodPort, open_port
 from tests.cluster.fake_stream_server import StreamPeer, played

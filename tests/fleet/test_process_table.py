@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from egress.fleet.errors import ProcessEndedError, ProcessNotFoundError
+from egress.fleet.process_interface import ProcessStatus
 from egress.fleet.process_table import MAX_ENDED, MAX_KEPT_BYTES, MAX_RUNNING, TableProcess
-from egress.fleet.tracking import ProcessStatus
 from egress.runtime.errors import (
     SandboxDiedError,
     SandboxNotFoundError,

@@ -10,7 +10,7 @@ import pytest
 
 from egress.fleet import Fleet, RemoteRuntime
 from egress.fleet.errors import FleetUnavailableError, SessionDiffersError, SessionNotFoundError
-from egress.fleet.session_tracking import ShellSettings
+from egress.fleet.session_interface import ShellSettings
 from egress.runtime.errors import SpecError
 from egress.runtime.spec import Spec
 from egress.sandbox.aio import AsyncSandbox

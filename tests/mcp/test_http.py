@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from egress.api_server.api_port import ApiPort
+from egress.api_server.tcp_server import ApiPort
 from egress.mcp.http import HEADER_MISMATCH, MAX_SESSIONS, make_mcp_app
 from egress.mcp.jsonrpc import (
     INVALID_PARAMS,

@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 
 from egress.mcp.jsonrpc import MAX_MESSAGE_BYTES
-from egress.mcp.kept_output import KeptOutput
 from egress.mcp.peer import TOOLS
+from egress.mcp.shortened_output import ShortenedOutput
 from egress.mcp.tool import Tool, ToolCall, UnfitArgumentsError
 from tests.mcp.lab import McpLab
 
@@ -66,7 +66,7 @@ def test_a_refusal_names_the_place_and_repeats_no_value() -> None:
 def test_progress_is_the_newest_line_of_the_outputs(lab: McpLab) -> None:
     call = ToolCall(lab.fleet, lab.tools._sandbox, None)
     assert call.progress() == ""
-    stdout, stderr = KeptOutput(100), KeptOutput(100)
+    stdout, stderr = ShortenedOutput(100), ShortenedOutput(100)
     call.follow(stdout, stderr)
     stderr.add(b"warned\n")
     assert call.progress() == "warned"

@@ -11,8 +11,8 @@ from typing import Literal
 
 import pytest
 
-from egress.api_server.api_port import ApiPort
 from egress.api_server.sandbox_pools import SandboxPool
+from egress.api_server.tcp_server import ApiPort
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.images import product_images
 from tests.api_server.port_lab import TOKEN, port_settings

@@ -23,7 +23,7 @@ from egress.ca import AuthorityStore
 from egress.cli import control_client as cli
 from egress.doctor import audit, clock, container_engine, ipv6, listeners, running_proxy, upstreams, variables
 from egress.doctor.diagnosis import Diagnosis, Level
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.doctor.running_proxy import RunningProxy
 from egress.doctor.upstreams import ProbeResult, probe, resolver_of
 from egress.proxy.ingress.listener import listen, listen_udp
@@ -169,7 +169,7 @@ async def test_one_that_was_killed_left_nothing_that_looks_like_a_proxy(tmp_path
     assert log.level is Level.OK
 
 
-def beside(folder: Path, runtime: Path) -> ProxySetup:
+def beside(folder: Path, runtime: Path) -> ProxyUnderCheck:
     """One without rules, that asks the proxy there."""
     return answering(patient(folder, None), lambda: cli.ask_proxy("GET", "/status", None, runtime))
 
@@ -304,7 +304,9 @@ async def test_an_address_that_no_interface_has_is_a_fault(tmp_path: Path) -> No
 # Upstreams ----------------------------------------------------------------------------------------
 
 
-def before(folder: Path, port: int, *names: str, settings: Mapping[str, object] | None = None) -> ProxySetup:
+def before(
+    folder: Path, port: int, *names: str, settings: Mapping[str, object] | None = None
+) -> ProxyUnderCheck:
     """One whose rules name these hosts, on loopback."""
     hosts = "".join(
         f'  {name}: {{ports: [{port}], addresses: [127.0.0.1/32, "::1/128"]}}\n' for name in names or (NAME,)
@@ -316,11 +318,11 @@ def before(folder: Path, port: int, *names: str, settings: Mapping[str, object] 
     return patient(folder, f"version: 1\nhosts:\n{hosts}", settings={**at_home, **(settings or {})})
 
 
-async def reached(found: ProxySetup) -> Sequence[ProbeResult]:
+async def reached(found: ProxyUnderCheck) -> Sequence[ProbeResult]:
     return await probe(found, resolver_of(found))
 
 
-async def looked(found: ProxySetup) -> Diagnosis:
+async def looked(found: ProxyUnderCheck) -> Diagnosis:
     return only([one.diagnosis for one in await reached(found)])
 
 
@@ -446,7 +448,7 @@ async def test_a_clock_that_upstreams_agree_with_is_fine(tmp_path: Path) -> None
 BOTH = {"resolve": f"{NAME}=127.0.0.1,{NAME}=::1"}
 
 
-async def both(found: ProxySetup) -> Diagnosis:
+async def both(found: ProxyUnderCheck) -> Diagnosis:
     resolver = resolver_of(found)
     return only(await ipv6.check(found, resolver, await probe(found, resolver)))
 

@@ -24,7 +24,7 @@ def ca(namespace: str) -> int:
     from egress import environment
     from egress.ca import keyfile, merged_bundle, new_authority_file
     from egress.ca.authority import Authority
-    from egress.cli.rulefiles import now
+    from egress.cli.rule_options import now
     from egress.cluster import authority_objects as objects
     from egress.cluster.cluster_choice import choose_cluster
 

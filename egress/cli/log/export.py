@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egress.cli import folder_options, render, rulefiles
+from egress.cli import folder_options, render, rule_options
 from egress.cli.log import filter_options, locations
 from egress.cli.render import DIM, DOUBT, GOOD, count
 
@@ -73,8 +73,8 @@ def export(
     private = evidence_key.read_or_create(signing_key or file.with_name(evidence_key.NAME))
     # Verified before signing: a signature on an unchecked log would prove nothing.
     verified = verify_log(folder, known, keeps_seen=True)
-    policy = rulefiles.policy(files)[1].digest if files else ""
-    order = evidence_bundle.BundleRequest(wanted, verified, kept, policy, rulefiles.now() * 1_000_000)
+    policy = rule_options.policy(files)[1].digest if files else ""
+    order = evidence_bundle.BundleRequest(wanted, verified, kept, policy, rule_options.now() * 1_000_000)
     made = evidence_bundle.make(target, order, private)
     # Still exported: a damaged log is evidence, too, and the bundle admits the damage.
     if not verified.is_sound:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from egress.cli import rulefiles
+from egress.cli import rule_options
 from egress.errors import UsageError
 from egress.review import FILTER_FIELDS, Filters, InvalidTimeError, parse_typed
 
@@ -43,6 +43,6 @@ def moment(text: str, flag: str) -> int | None:
     if not text:
         return None
     try:
-        return parse_typed(text, rulefiles.now() * 1_000_000)
+        return parse_typed(text, rule_options.now() * 1_000_000)
     except InvalidTimeError as error:
         raise UsageError(f"{flag}: {error.message}", error.hint) from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egress.cli import folder_options, render, rulefiles, traffic_options
+from egress.cli import folder_options, render, rule_options, traffic_options
 from egress.cli.log import locations
 from egress.cli.log.id_argument import IdCommand
 from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD
@@ -69,11 +69,11 @@ def suggest(
     had = _rules_of(line, state_dir, directory, place)
     at_hand = _rules_to_change(files, had)
     # The suggestion is tried on these rules, so errors in them are reported first.
-    _, policy = rulefiles.policy(at_hand)
+    _, policy = rule_options.policy(at_hand)
     if policy.digest != line.text("policy"):
         _warn_of_other_rules(at_hand, had)
     sources = [RuleText(printable_path(path), read_text(path)) for path in find_rule_files(at_hand, Path())]
-    answer = suggested(one, line.text("address"), sources, preset_texts(), rulefiles.now())
+    answer = suggested(one, line.text("address"), sources, preset_texts(), rule_options.now())
     if as_json:
         render.data({"request": request, "asked": _asked(one), **asdict(answer)})
     else:

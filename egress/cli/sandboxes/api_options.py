@@ -15,7 +15,7 @@ from egress.errors import UsageError
 from egress.policy.state_dir_ownership import make_state_dir
 
 if TYPE_CHECKING:
-    from egress.api_server.api_port import ApiPort, ApiPortSettings
+    from egress.api_server.tcp_server import ApiPort, ApiPortSettings
 
 type Command = Callable[..., int]
 
@@ -51,8 +51,8 @@ class ApiOptions:
                 )
             return None
         # Loaded here, since most fleets have no port.
-        from egress.api_server.api_port import ApiPortSettings
         from egress.api_server.sandbox_pools import read_pools
+        from egress.api_server.tcp_server import ApiPortSettings
         from egress.cli.sandboxes.listen_address import read_listen_address
 
         found = ApiPortSettings(
@@ -83,7 +83,7 @@ class ApiOptions:
 def open_port(settings: ApiPortSettings) -> ApiPort:
     """Listen at the port. Raises the errors of `ApiPort`."""
     # Loaded here, since its addresses are values of the settings of a proxy, which few commands need.
-    from egress.api_server.api_port import ApiPort
+    from egress.api_server.tcp_server import ApiPort
 
     if not settings.is_token_named:
         make_state_dir(settings.token_file.parent)

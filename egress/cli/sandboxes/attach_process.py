@@ -12,12 +12,12 @@ import click
 
 from egress.cli import folder_options
 from egress.cli.sandboxes import fleet_session
-from egress.cli.sandboxes.attach import STDERR, STDIN, STDOUT, has_terminal, terminal_size
 from egress.cli.sandboxes.attach_terminal import attach_here
-from egress.cli.sandboxes.shell_words import SHELL_WORDS, prompt_of
+from egress.cli.sandboxes.command_streams import STDERR, STDIN, STDOUT, has_terminal, terminal_size
+from egress.cli.sandboxes.interactive_shell import SHELL_WORDS, prompt_of
 from egress.errors import EgressError, UsageError
 from egress.fleet import RemoteRuntime
-from egress.fleet.tracking import OutputFollower, TrackedProcess
+from egress.fleet.process_interface import OutputFollower, TrackedProcess
 from egress.runtime.errors import SandboxDiedError
 from egress.runtime.spec import Command
 

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Final, Literal
 
-from egress.cli.sandboxes.attach import STDIN, STDOUT, raw_terminal, terminal_size
+from egress.cli.sandboxes.command_streams import STDIN, STDOUT, raw_terminal, terminal_size
 from egress.errors import EgressError
+from egress.fleet.process_interface import TerminalViewer, TrackedProcess
 from egress.fleet.terminal_replay import TerminalModes
-from egress.fleet.tracking import TerminalViewer, TrackedProcess
 
 DETACH_KEY: Final = b"\x1c"
 """Control and backslash, as abduco and dtach have it: no program waits for it."""

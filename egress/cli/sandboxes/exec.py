@@ -8,8 +8,8 @@ import click
 
 from egress.cli import folder_options, render
 from egress.cli.sandboxes import fleet_session, sandbox_options
-from egress.cli.sandboxes.attach import has_terminal
-from egress.cli.sandboxes.create import attach_command
+from egress.cli.sandboxes.command_streams import has_terminal
+from egress.cli.sandboxes.sandbox_command import attach_command
 from egress.runtime.environ import read_requested
 from egress.runtime.spec import Command
 

@@ -12,7 +12,7 @@ import click
 
 from egress import environment
 from egress.cli import folder_options
-from egress.cli.sandboxes import api_options, create, fleet_options, fleet_session, sandbox_options
+from egress.cli.sandboxes import api_options, fleet_options, fleet_session, sandbox_command, sandbox_options
 from egress.cli.sandboxes.api_options import ApiOptions
 from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
@@ -20,7 +20,7 @@ from egress.fleet import SandboxFleet, SandboxLifetime
 from egress.runtime.spec import check_name
 
 if TYPE_CHECKING:
-    from egress.api_server.api_port import ApiPort, ApiPortSettings
+    from egress.api_server.tcp_server import ApiPort, ApiPortSettings
 
 _TOKEN_FILE: Final = "mcp.token"
 _STDIN: Final = 0
@@ -82,15 +82,15 @@ def _existing(source: FleetOptions, sandbox: str) -> Iterator[tuple[SandboxFleet
 
 @contextmanager
 def _new(source: FleetOptions, given: SandboxOptions, *, keep: bool) -> Iterator[tuple[SandboxFleet, str]]:
-    request = create.read_request(given)
+    request = sandbox_command.read_request(given)
     with fleet_session.fleet(
         source, spec=request.spec, image=request.image, agent=request.agent, keep=keep
     ) as fleet:
         if not fleet_session.is_shared(fleet):
             fleet_session.introduce(fleet.about)
         # Clients start this command with different environments, and a kept sandbox is found by its settings.
-        spec = create.spec_of(fleet, request, has_our_variables=False)
-        with create.created(fleet, spec, SandboxLifetime(timeout=request.seconds), keep=keep):
+        spec = sandbox_command.spec_of(fleet, request, has_our_variables=False)
+        with sandbox_command.created(fleet, spec, SandboxLifetime(timeout=request.seconds), keep=keep):
             yield fleet, spec.name
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from egress.cli import render
 from egress.cli.render import BAD, DIM, DOUBT, GOOD, Cell
 from egress.cli.sandboxes import fleet_session
-from egress.cli.sandboxes.shell_words import SHELL_WORDS
+from egress.cli.sandboxes.interactive_shell import SHELL_WORDS
 from egress.fleet import RemoteRuntime
-from egress.fleet.session_tracking import SessionStatus
-from egress.fleet.tracking import ProcessStatus
+from egress.fleet.process_interface import ProcessStatus
+from egress.fleet.session_interface import SessionStatus
 from egress.runtime.errors import SandboxNotFoundError
 from egress.sandbox.options import shown_command
 from egress.sandbox.terminal import SHELL_COMMAND

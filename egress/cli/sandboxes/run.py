@@ -7,7 +7,7 @@ from typing import Unpack
 
 import click
 
-from egress.cli.sandboxes import create, fleet_options, fleet_session, sandbox_options
+from egress.cli.sandboxes import fleet_options, fleet_session, sandbox_command, sandbox_options
 from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
 from egress.errors import UsageError
@@ -51,7 +51,7 @@ def run(
       egress run --mount .:/workspace:rw -- bash
       egress run --agent claude-code --mount .:/workspace:rw -- claude -p "fix the test"
     """
-    request = create.read_request(given)
+    request = sandbox_command.read_request(given)
     with sandbox_options.named_by_option():
         terms = replace(_kept_terms(request, idle_timeout, on_idle, keep=keep), snapshot=snapshot)
     # A snapshot may bring an image, so nothing is made ahead for it.
@@ -64,10 +64,10 @@ def run(
         # Imported here: the proxy loads at the same time.
         from egress.cli.sandboxes import summary
 
-        spec = create.spec_of(fleet, request, snapshot=snapshot, quiet=quiet)
+        spec = sandbox_command.spec_of(fleet, request, snapshot=snapshot, quiet=quiet)
         # Marked before the sandbox exists, so that its first request is counted, too.
         since = summary.mark(fleet.about)
-        status = create.run_in(
+        status = sandbox_command.run_in(
             fleet, spec, command, seconds=request.seconds, keep=keep, terms=terms, quiet=quiet
         )
         if not quiet:
@@ -76,7 +76,7 @@ def run(
 
 
 def _kept_terms(
-    request: create.SandboxRequest, idle_timeout: str | None, on_idle: OnIdle, *, keep: bool
+    request: sandbox_command.SandboxRequest, idle_timeout: str | None, on_idle: OnIdle, *, keep: bool
 ) -> SandboxLifetime:
     """Return what happens to a kept sandbox that is idle. Raises `UsageError`."""
     idle = sandbox_options.read_seconds("--idle-timeout", idle_timeout)

@@ -6,11 +6,11 @@ from typing import Unpack
 
 import click
 
-from egress.cli.sandboxes import create, fleet_options, fleet_session, sandbox_options, summary
-from egress.cli.sandboxes.attach import has_terminal
+from egress.cli.sandboxes import fleet_options, fleet_session, sandbox_command, sandbox_options, summary
+from egress.cli.sandboxes.command_streams import has_terminal
 from egress.cli.sandboxes.fleet_options import FleetOptions
+from egress.cli.sandboxes.interactive_shell import SHELL_WORDS, prompt_of
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
-from egress.cli.sandboxes.shell_words import SHELL_WORDS, prompt_of
 from egress.runtime.spec import Command
 
 
@@ -36,14 +36,16 @@ def shell(
         sandbox_options.refuse_for_existing()
         with fleet_session.connect_served(fleet_session.served_folder(source)) as there:
             command = Command(argv=SHELL_WORDS, env=prompt_of(sandbox), most_output=0)
-            return create.attach_command(there, sandbox, command, terminal=has_terminal())
-    request = create.read_request(given)
+            return sandbox_command.attach_command(there, sandbox, command, terminal=has_terminal())
+    request = sandbox_command.read_request(given)
     with fleet_session.fleet(source, spec=request.spec, image=request.image, agent=request.agent) as fleet:
         if not fleet_session.is_shared(fleet):
             fleet_session.introduce(fleet.about)
-        spec = create.spec_of(fleet, request)
+        spec = sandbox_command.spec_of(fleet, request)
         since = summary.mark(fleet.about)
         prompt = prompt_of(spec.name)
-        status = create.run_in(fleet, spec, SHELL_WORDS, seconds=request.seconds, keep=False, env=prompt)
+        status = sandbox_command.run_in(
+            fleet, spec, SHELL_WORDS, seconds=request.seconds, keep=False, env=prompt
+        )
         summary.show(fleet.about, spec.name, since)
         return status

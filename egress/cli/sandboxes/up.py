@@ -23,9 +23,9 @@ from egress.cli import folder_options, progress, render
 from egress.cli.render import BOLD, GOOD
 from egress.cli.sandboxes import api_options, fleet_options, fleet_session, preview_options
 from egress.cli.sandboxes.api_options import ApiOptions
-from egress.cli.sandboxes.create import default_spec
 from egress.cli.sandboxes.fleet_options import FleetOptions
 from egress.cli.sandboxes.preview_options import PreviewOptions
+from egress.cli.sandboxes.sandbox_command import default_spec
 from egress.fleet import FleetInfo, SandboxFleet
 from egress.fleet.cluster_fleet import open_cluster_fleet, refuse_own_proxy
 from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
@@ -44,7 +44,7 @@ from egress.policy.state_dir_ownership import make_state_dir
 from egress.runtime.spec import MAX_READY
 
 if TYPE_CHECKING:
-    from egress.api_server.api_port import ApiPortSettings
+    from egress.api_server.tcp_server import ApiPortSettings
     from egress.fleet.fleet import Fleet
     from egress.fleet.preview_listener import PreviewPlace
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from egress.api.paired_socket import pair_with
+from egress.api.websocket_as_socket import pair_with
 from egress.cluster.api_server import ClusterApi
 from egress.cluster.pod_port import open_port
 from egress.runtime.errors import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from egress.cli.sandboxes.attach import attach
+from egress.cli.sandboxes.command_streams import attach
 from egress.runtime.fake import FakeRuntime, ProgramCall
 from egress.runtime.spec import Command, Spec
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from egress.cli.main import main
-from egress.cli.sandboxes.shell_words import SHELL_WORDS
+from egress.cli.sandboxes.interactive_shell import SHELL_WORDS
 from egress.fleet import Fleet
-from egress.fleet.session_tracking import ShellSettings
+from egress.fleet.session_interface import ShellSettings
 from egress.runtime.spec import Command, Terminal
 from egress.sandbox.options import command_words
 from egress.sandbox.terminal import SHELL_COMMAND

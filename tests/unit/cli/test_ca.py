@@ -12,7 +12,7 @@ from cryptography import x509
 
 from egress.ca import AuthorityStore
 from egress.ca.bundle import certificates, public_roots
-from egress.cli import rulefiles
+from egress.cli import rule_options
 from egress.cli.main import cli
 from egress.errors import ContentError, UnreadableError, UsageError
 
@@ -49,7 +49,7 @@ def test_before_there_is_one_it_says_so_and_makes_none(capsys: Captured, state: 
 
 
 def test_show_tells_everything_but_the_key(capsys: Captured, state: Path) -> None:
-    made = AuthorityStore(state).open("default", rulefiles.now())
+    made = AuthorityStore(state).open("default", rule_options.now())
     assert run("show") == 0
     out = capsys.readouterr().out
     told = fields(out)
@@ -62,7 +62,7 @@ def test_show_tells_everything_but_the_key(capsys: Captured, state: Path) -> Non
 
 
 def test_show_as_json(capsys: Captured, state: Path) -> None:
-    made = AuthorityStore(state).open("other", rulefiles.now())
+    made = AuthorityStore(state).open("other", rule_options.now())
     assert run("show", "--sandbox", "other", "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert data["sha256"] == made.fingerprint
@@ -123,7 +123,7 @@ def test_a_file_is_replaced_only_when_asked() -> None:
 
 
 def test_rotate_makes_a_new_key_and_says_what_must_follow(capsys: Captured, state: Path) -> None:
-    old = AuthorityStore(state).open("default", rulefiles.now())
+    old = AuthorityStore(state).open("default", rule_options.now())
     assert run("rotate") == 0
     out = capsys.readouterr().out
     new = AuthorityStore(state).load("default")
@@ -162,7 +162,7 @@ def test_rotate_for_a_profile_that_is_not_there_changes_nothing(state: Path) -> 
 
 
 def test_a_key_that_others_may_read_is_refused(state: Path) -> None:
-    AuthorityStore(state).open("default", rulefiles.now())
+    AuthorityStore(state).open("default", rule_options.now())
     (state / "default.pem").chmod(0o644)
     for words in (["show"], ["export"]):
         with pytest.raises(UnreadableError, match="open to other users"):
@@ -182,7 +182,7 @@ def test_a_name_that_is_a_path_is_refused(tmp_path: Path) -> None:
 
 
 def test_rotate_of_what_cannot_be_read_says_so(capsys: Captured, state: Path) -> None:
-    AuthorityStore(state).open("default", rulefiles.now())
+    AuthorityStore(state).open("default", rule_options.now())
     (state / "default.pem").write_bytes(b"broken")
     assert run("rotate") == 0
     assert fields(capsys.readouterr().out)["before"] == "a file that could not be used"

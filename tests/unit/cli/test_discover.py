@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from egress.cli.discover import MAX_BYTES, DiscoveredSetup, TokenSource, discover
-from egress.cli.registry_query import ToolAnswer
+from egress.cli.package_registries import ToolAnswer
 from egress.cli.url_host import Repository
 
 SENTINEL = "sentinel-9f3a"

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from egress.cli.control_client import ask_proxy
 from egress.doctor.diagnosis import Diagnosis, Level
-from egress.doctor.proxy_setup import Answer, ProxySetup
+from egress.doctor.proxy_under_check import Answer, ProxyUnderCheck
 from egress.proxy.clock import SystemClock
 from egress.proxy.settings import read
 from egress.rules.compile.load import RuleText, load
@@ -61,10 +61,10 @@ def patient(
     now: int | None = None,
     settings: Mapping[str, object] | None = None,
     **flags: object,
-) -> ProxySetup:
+) -> ProxyUnderCheck:
     """One with folders below `folder` that are not made yet, listening on a port of the kernel's choice."""
     usual = {"state_dir": folder / "state", "runtime_dir": folder / "run", "listen": "127.0.0.1:0"}
-    return ProxySetup(
+    return ProxyUnderCheck(
         effective=read({**usual, **(settings or {}), **flags}),
         policy=None if rules is None else policy_of(rules),
         captured=CapturedEnvironment(
@@ -78,7 +78,7 @@ def patient(
     )
 
 
-def answering(found: ProxySetup, ask_it: Callable[[], Answer]) -> ProxySetup:
+def answering(found: ProxyUnderCheck, ask_it: Callable[[], Answer]) -> ProxyUnderCheck:
     """The same, beside a proxy that is asked so."""
     return replace(found, ask=ask_it)
 

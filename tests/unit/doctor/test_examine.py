@@ -10,7 +10,7 @@ import pytest
 from egress.doctor import audit, upstreams
 from egress.doctor.diagnosis import Diagnosis, DiagnosisGroup, Level, ok
 from egress.doctor.examine import examine, redacted, run_check
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.doctor.upstreams import ProbeResult
 from egress.scrub import Needles, spellings
 from egress.secrets import Redactor
@@ -42,7 +42,7 @@ SECRET = (
 
 
 async def run(
-    found: ProxySetup, *, offline: bool = True, **before: Iterable[Diagnosis]
+    found: ProxyUnderCheck, *, offline: bool = True, **before: Iterable[Diagnosis]
 ) -> tuple[DiagnosisGroup, ...]:
     told: list[DiagnosisGroup] = []
     groups = await examine(found, before, told.append, offline=offline)
@@ -77,7 +77,7 @@ async def test_offline_nobody_is_asked_and_that_is_told(
 async def test_a_check_that_breaks_takes_no_other_with_it_and_is_not_quoted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_: ProxySetup) -> Iterable[Diagnosis]:
+    def broken(_: ProxyUnderCheck) -> Iterable[Diagnosis]:
         raise KeyError(f"the token is {TOKEN}")
 
     async def breaking(*_: object) -> tuple[ProbeResult, ...]:

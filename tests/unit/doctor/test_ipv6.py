@@ -6,7 +6,7 @@ from pathlib import Path
 
 from egress.doctor import ipv6
 from egress.doctor.diagnosis import Level, fault, ok
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.doctor.upstreams import ProbeResult, resolver_of
 from tests.unit.doctor.proxy_setups import patient
 
@@ -14,7 +14,7 @@ ANSWERED = ProbeResult(ok("a.example.com:443", "verified"))
 SILENT = ProbeResult(fault("a.example.com:443", "not running: no answer", "look"))
 
 
-async def looked(found: ProxySetup, *reached: ProbeResult) -> list[Level]:
+async def looked(found: ProxyUnderCheck, *reached: ProbeResult) -> list[Level]:
     return [item.level for item in await ipv6.check(found, resolver_of(found), reached)]
 
 

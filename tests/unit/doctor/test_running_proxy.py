@@ -12,7 +12,7 @@ from egress import __version__
 from egress.ca import Authority
 from egress.doctor import running_proxy
 from egress.doctor.diagnosis import Diagnosis, Level
-from egress.doctor.proxy_setup import Answer
+from egress.doctor.proxy_under_check import Answer
 from egress.doctor.running_proxy import RunningProxy
 from egress.errors import UnreadableError
 from tests.unit.doctor.proxy_setups import answering, is_content, needs_care, only, patient

@@ -11,7 +11,7 @@ import pytest
 
 from egress.doctor import secrets
 from egress.doctor.diagnosis import Diagnosis, Level
-from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.doctor.running_proxy import RunningProxy
 from egress.doctor.secrets import ask, needles
 from egress.errors import UnreadableError
@@ -37,7 +37,7 @@ def private(path: Path, text: str) -> Path:
     return path
 
 
-async def looked(found: ProxySetup, running: RunningProxy = NOBODY) -> dict[str, Diagnosis]:
+async def looked(found: ProxyUnderCheck, running: RunningProxy = NOBODY) -> dict[str, Diagnosis]:
     told = tuple(secrets.check(found, await ask(found), running))
     assert TOKEN not in repr(told)
     return by_name(told)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from egress.fleet.errors import ProcessEndedError
+from egress.fleet.process_interface import OutputName, OutputPiece
 from egress.fleet.process_wait import MAX_TEXT_LENGTH, ProcessExpectation
-from egress.fleet.tracking import OutputName, OutputPiece
 from egress.runtime.byte_ring import ByteRing
 from egress.runtime.errors import PortClosedError, SpecError
 

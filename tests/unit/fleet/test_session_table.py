@@ -11,7 +11,7 @@ import pytest
 from egress.fleet import Fleet
 from egress.fleet import session_table as table
 from egress.fleet.errors import SessionBusyError, SessionDiffersError, SessionNotFoundError
-from egress.fleet.session_tracking import SessionResult, ShellSettings
+from egress.fleet.session_interface import SessionResult, ShellSettings
 from egress.runtime.errors import SandboxDiedError, SandboxNotFoundError, SandboxStateError, SpecError
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command, Spec

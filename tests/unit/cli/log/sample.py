@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from egress.audit.key import read_or_create
-from egress.cli import rulefiles
+from egress.cli import rule_options
 from egress.cli.main import cli
 from egress.errors import EgressError
 from tests.unit.audit.sample import KEY
@@ -20,7 +20,7 @@ NOW = START // 10**6 + 10 * 3600
 def make(state: Path, monkeypatch: pytest.MonkeyPatch, *, rotate_at: int = 1 << 26) -> Path:
     """A log of eight lines and its key; it is ten hours later now."""
     monkeypatch.setenv("EGRESS_STATE_DIR", str(state))
-    monkeypatch.setattr(rulefiles, "now", lambda: NOW)
+    monkeypatch.setattr(rule_options, "now", lambda: NOW)
     monkeypatch.setattr("egress.review.index.RESERVE", 0)
     write(state / "audit", rotate_at=rotate_at)
     key = state / "audit.key"

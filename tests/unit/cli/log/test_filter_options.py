@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.cli import rulefiles
+from egress.cli import rule_options
 from egress.cli.log.filter_options import filters, moment
 from egress.errors import UsageError
 from egress.review import Filters
@@ -25,7 +25,7 @@ def test_spellings_are_made_one() -> None:
 
 
 def test_moments_are_counted_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rulefiles, "now", lambda: 10_000)
+    monkeypatch.setattr(rule_options, "now", lambda: 10_000)
     assert moment("1h", "--since") == 6400 * 10**6
     assert moment("", "--since") is None
     with pytest.raises(UsageError, match="--since: this is not a moment"):

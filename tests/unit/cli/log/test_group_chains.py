@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from egress.audit import Sink, open_log
-from egress.cli import rulefiles
+from egress.cli import rule_options
 from egress.cli.main import cli
 from tests.unit.audit.sample import DENIED, FACTS, KEY, RECORD, Clock, opened
 from tests.unit.cli.log.sample import make, run
@@ -24,7 +24,7 @@ from tests.unit.review.sample import HOUR
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The log of an older version in two places, and three runs of this one that are on their way."""
     log = make(tmp_path, monkeypatch)
-    monkeypatch.setattr(rulefiles, "now", lambda: Clock().ns // 10**9 + 12 * 3600)
+    monkeypatch.setattr(rule_options, "now", lambda: Clock().ns // 10**9 + 12 * 3600)
     clock = Clock()
     clock.ns += 8 * HOUR
     old = opened(tmp_path / "runs/4f2a9c1e/audit", clock)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from egress.cli import rulefiles
+from egress.cli import rule_options
 from egress.cli.main import cli
 from egress.errors import ContentError, EgressError
 from tests.unit.review.drafting.sample import denied, exchange
@@ -111,7 +111,7 @@ def test_the_rules_of_the_run_are_taken_in_any_folder_and_others_are_remarked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command stands in the denial, and whoever reads it is seldom where the run began."""
-    digest = rulefiles.policy((tmp_path / "hosts.yaml",))[1].digest
+    digest = rule_options.policy((tmp_path / "hosts.yaml",))[1].digest
     start = {"event": "started", "run": "one", "files": str(tmp_path / "hosts.yaml")}
     refused = {**denied("rule.none", "POST", path="/b"), "run": "one"}
 
@@ -146,5 +146,5 @@ def test_the_yaml_can_be_copied_as_it_stands() -> None:
     text = Path("hosts.yaml").read_text("utf-8").splitlines()
     text[4:4] = [lines[step + 1]]
     Path("hosts.yaml").write_text("\n".join(text) + "\n", "utf-8")
-    _, policy = rulefiles.policy((Path("hosts.yaml"),))
+    _, policy = rule_options.policy((Path("hosts.yaml"),))
     assert "api.example.com" in str(policy)

@@ -17,7 +17,7 @@ Answer = tuple[int, Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
-class ProxySetup:
+class ProxyUnderCheck:
     """Everything the checks may use. No check looks for more by itself."""
 
     effective: EffectiveSettings

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.mcp.kept_output import KeptOutput
+from egress.mcp.shortened_output import ShortenedOutput
 
 BOUND = 20
 
 
-def kept(*pieces: bytes) -> KeptOutput:
-    output = KeptOutput(BOUND)
+def kept(*pieces: bytes) -> ShortenedOutput:
+    output = ShortenedOutput(BOUND)
     for piece in pieces:
         output.add(piece)
     return output

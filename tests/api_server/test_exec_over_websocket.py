@@ -11,7 +11,7 @@ from wsproto.events import Ping
 from egress.api.websocket_client import WebSocketClient
 from egress.runtime.fake.process import FakeProcess
 from tests.api_server.lab import ApiLab, api_lab
-from tests.api_server.test_exec_call import started
+from tests.api_server.test_exec_over_http import started
 
 EXEC = "/v1/sandboxes/one/exec"
 

@@ -11,8 +11,8 @@ import pytest
 from egress.errors import UsageError
 from egress.review import Index, parse
 from egress.review.index_pool import TooSlowError
-from egress.ui import drafts
-from egress.ui.drafts import (
+from egress.ui import drafts_and_replays
+from egress.ui.drafts_and_replays import (
     TrafficSelection,
     draft_rules,
     replay_traffic,
@@ -67,7 +67,7 @@ def test_replays_by_the_rules_at_hand(tmp_path: Path) -> None:
 
 
 def test_says_what_it_did_not_take_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drafts, "MAX_KINDS", 2)
+    monkeypatch.setattr(drafts_and_replays, "MAX_KINDS", 2)
     log = write(tmp_path, [*(line(number, path=f"/{number}") for number in range(5)), b"{}\n"])
     at_hand = read([rules(tmp_path)], SECONDS)
     made, missing = draft_rules(TrafficSelection(log, None, "7d", ""), at_hand, SECONDS)
@@ -108,7 +108,7 @@ def test_working_out_takes_of_the_same_time_as_reading(
     wanted = TrafficSelection(log, None, "7d", "")
     for work in (partial(draft_rules, wanted, RuleBook()), partial(replay_traffic, wanted, policy)):
         times = iter((0.0, 0.0))
-        monkeypatch.setattr("egress.ui.drafts.time.monotonic", partial(next, times, 30.0))
+        monkeypatch.setattr("egress.ui.drafts_and_replays.time.monotonic", partial(next, times, 30.0))
         with pytest.raises(TooSlowError):
             work(SECONDS)
         assert next(times, None) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.cli.sandboxes.create import default_spec, read_request, run_in, spec_of
+from egress.cli.sandboxes.sandbox_command import default_spec, read_request, run_in, spec_of
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
 from egress.errors import UnreadableError, UsageError
 from egress.fleet import Fleet, FleetInfo

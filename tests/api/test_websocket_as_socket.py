@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 
-from egress.api.paired_socket import pair_with
+from egress.api.websocket_as_socket import pair_with
 
 
 class Stream:

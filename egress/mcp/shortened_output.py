@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 
 
-class KeptOutput:
+class ShortenedOutput:
     """One output of a command. Any thread may add to it."""
 
     def __init__(self, max_bytes: int) -> None:

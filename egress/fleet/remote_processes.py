@@ -20,10 +20,10 @@ from egress.api.process_schema import (
 )
 from egress.fleet.api_values import process_status, terminal_size
 from egress.fleet.http_probe import HttpProbe
+from egress.fleet.process_interface import DEFAULT_KEPT_BYTES, OutputName, OutputPiece, ProcessStatus
 from egress.fleet.remote_events import RemoteEventReader
 from egress.fleet.remote_process import protocol_error
 from egress.fleet.remote_viewer import RemoteViewer
-from egress.fleet.tracking import DEFAULT_KEPT_BYTES, OutputName, OutputPiece, ProcessStatus
 from egress.runtime.errors import SpecError
 from egress.runtime.spec import Command
 

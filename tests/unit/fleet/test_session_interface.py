@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from egress.fleet.remote_sessions import RemoteSessionCommand, RemoteSessions
-from egress.fleet.session_table import SessionTable, TableCommand
-from egress.fleet.session_tracking import (
+from egress.fleet.session_interface import (
     SessionCommand,
     SessionTracker,
     ShellSettings,
     check_line,
     check_session_id,
 )
+from egress.fleet.session_table import SessionTable, TableCommand
 from egress.runtime.errors import SpecError
 
 

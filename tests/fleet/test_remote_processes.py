@@ -8,7 +8,7 @@ import pytest
 
 from egress.fleet import RemoteRuntime
 from egress.fleet.errors import FleetUnavailableError, ProcessEndedError, ProcessNotFoundError
-from egress.fleet.tracking import TrackedProcess
+from egress.fleet.process_interface import TrackedProcess
 from egress.runtime.errors import SandboxStateError, SandboxTimeoutError, SpecError
 from egress.runtime.spec import Command
 from tests.api_server.lab import ApiLab, api_lab, remote_of

@@ -34,7 +34,7 @@ def test_bytes_go_both_ways_until_one_side_ends(lab: ApiLab) -> None:
 def test_a_client_that_left_behind_bytes_that_nobody_reads_is_noticed(
     lab: ApiLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("egress.api_server.port_stream.STALL_SECONDS", 0.05)
+    monkeypatch.setattr("egress.api_server.port_over_websocket.STALL_SECONDS", 0.05)
     lab.running()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         lab.estate.runtime.ports["one", 80] = listener.getsockname()[:2]

@@ -71,7 +71,7 @@ def _now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 - the times of claims are those of the machine
 
 
-class ClaimKeeper:
+class ClaimController:
     """The claims of one server. Its methods run in the loop of the server, and block in threads."""
 
     def __init__(

@@ -6,9 +6,9 @@ import inspect
 
 import pytest
 
+from egress.fleet.process_interface import OutputFollower, OutputPiece, ProcessTracker, TrackedProcess
 from egress.fleet.process_table import ProcessTable, TableFollower, TableProcess
-from egress.fleet.remote_tracking import RemoteFollower, RemoteTrackedProcess, RemoteTracker
-from egress.fleet.tracking import OutputFollower, OutputPiece, ProcessTracker, TrackedProcess
+from egress.fleet.remote_processes import RemoteFollower, RemoteTrackedProcess, RemoteTracker
 
 
 def test_a_piece_knows_what_follows() -> None:

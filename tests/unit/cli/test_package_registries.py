@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from egress.cli import registry_query
-from egress.cli.registry_query import ToolAnswer, ask_tools
+from egress.cli import package_registries
+from egress.cli.package_registries import ToolAnswer, ask_tools
 from egress.cli.url_host import parse_host
 from egress.environment import read_environment
 from egress.secrets.program_lookup import ProgramLookup
@@ -205,7 +205,7 @@ def test_the_folder_of_temporary_files_does_not_choose_the_cargo_that_runs(
     ran.unlink()
     monkeypatch.setattr(tempfile, "tempdir", str(shared))
     lookup = ProgramLookup.of_environ(environ)
-    registry_query._cargo(registry_query._Tools(environ, lookup, is_offline=False))
+    package_registries._cargo(package_registries._Tools(environ, lookup, is_offline=False))
     assert not ran.exists()
 
 
@@ -215,7 +215,7 @@ def test_the_folder_of_temporary_files_does_not_choose_the_cargo_that_runs(
 def test_a_tool_that_is_broken_or_slow_gives_no_usable_answer(
     tools: Bin, script: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry_query, "ANSWER_TIMEOUT", 0.3)
+    monkeypatch.setattr(package_registries, "ANSWER_TIMEOUT", 0.3)
     for name in ("python3", "pip3", "pip", "uv", "npm", "cargo", "go", "apt-get"):
         tools.tool(name, script)
     assert [url for _, _, url in tools.ask() if parse_host(url)] == []

@@ -14,7 +14,7 @@ from egress.cli import progress
 from egress.cli.parameter_options import read_parameters
 from egress.cli.sandboxes import agents, fleet_session, sandbox_options
 from egress.cli.sandboxes.agents import Agent
-from egress.cli.sandboxes.attach import attach, has_terminal
+from egress.cli.sandboxes.command_streams import attach, has_terminal
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
 from egress.errors import UsageError
 from egress.fleet import FleetInfo, SandboxFleet, SandboxLifetime

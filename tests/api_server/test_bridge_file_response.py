@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.responses import StreamingResponse
 
-from egress.api_server.bridge_file import EVENT_PREFIX, file_response
+from egress.api_server.bridge_file_response import EVENT_PREFIX, file_response
 
 
 async def pieces_of(parts: list[bytes]) -> AsyncIterator[bytes]:

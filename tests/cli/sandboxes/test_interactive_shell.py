@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from egress.cli.sandboxes.shell_words import SHELL_WORDS, prompt_of
+from egress.cli.sandboxes.interactive_shell import SHELL_WORDS, prompt_of
 from egress.runtime.errors import SpecError
 
 

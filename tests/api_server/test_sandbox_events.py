@@ -28,7 +28,7 @@ def test_an_event_arrives_and_a_client_may_leave(lab: ApiLab) -> None:
 def test_a_client_that_reads_nothing_is_dropped_and_its_thread_ends(
     lab: ApiLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("egress.api_server.events.MAX_WAITING_EVENTS", 10)
+    monkeypatch.setattr("egress.api_server.sandbox_events.MAX_WAITING_EVENTS", 10)
     connection = RawConnection(str(lab.server.path))
     connection.request("GET", "/v1/events")
     response = connection.getresponse()

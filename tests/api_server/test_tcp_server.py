@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from egress.api_server import api_port
-from egress.api_server.api_port import ApiPort, ApiPortSettings
+from egress.api_server import tcp_server
+from egress.api_server.tcp_server import ApiPort, ApiPortSettings
 from egress.errors import ContentError, EgressError, UnreadableError, UsageError
 from egress.proxy.setting_values import ListenAddress
 from tests.api_server.port_lab import TOKEN, port_lab, port_settings, received, token_file
@@ -157,7 +157,7 @@ def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 
 def test_a_slow_head_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_port, "_REQUEST_SECONDS", 0.05)
+    monkeypatch.setattr(tcp_server, "_REQUEST_SECONDS", 0.05)
     with port_lab(tmp_path) as lab, socket.create_connection((lab.at.host, lab.at.port), 30) as sock:
         sock.sendall(b"GET /v1/about HTTP/1.1\r\nHost: loc")
         assert received(sock) == b""

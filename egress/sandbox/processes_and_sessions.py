@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
+from egress.fleet.process_interface import DEFAULT_KEPT_BYTES, ProcessStatus, ProcessTracker
+from egress.fleet.session_interface import SessionStatus, SessionTracker, ShellSettings
 from egress.fleet.session_table import SessionTable
-from egress.fleet.session_tracking import SessionStatus, SessionTracker, ShellSettings
-from egress.fleet.tracking import DEFAULT_KEPT_BYTES, ProcessStatus, ProcessTracker
 from egress.runtime.spec import Command, Terminal, Values
 from egress.sandbox import capabilities, options
 from egress.sandbox.command_runner import CommandRunner
@@ -17,7 +17,7 @@ from egress.sandbox.session import Session
 from egress.sandbox.terminal import SHELL_COMMAND
 
 
-class LastingParts:
+class ProcessesAndSessions:
     """What outlives the program that started it, if the fleet does."""
 
     def __init__(self, place: CommandRunner) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.ui.session import LoginSession
+from egress.ui.login import LoginSession
 
 TOKEN = "a-token-of-some-length"
 

@@ -131,7 +131,7 @@ def test_there_is_an_end_to_claims(
     lab: ClaimLab, runtime: SlowRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime.may.set()
-    monkeypatch.setattr("egress.api_server.claim_keeper.MAX_CLAIMS", 1)
+    monkeypatch.setattr("egress.api_server.claim_controller.MAX_CLAIMS", 1)
     lab.settled("mine")
     status, answer = lab.ask("POST", "", manifest("other"))
     assert (status, answer["reason"]) == (403, "Forbidden")
