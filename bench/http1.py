@@ -17,7 +17,7 @@ from egress.http1 import (
     strip_hop_by_hop,
 )
 from egress.http1.heads import parse_request_head, parse_response_head
-from egress.http1.readers import ChunkedBody
+from egress.http1.message_readers import ChunkedBody
 
 Row = tuple[str, float, str, float | None]
 

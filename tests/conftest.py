@@ -141,7 +141,7 @@ SLOW_FILES = (
     "runtime/kit/test_clients.py",
     "faults/test_streams.py",
     "runtime/test_canary_planting.py",
-    "runtime/test_supervisor.py",
+    "runtime/test_proc_scripts.py",
     "fleet/test_running_proxies.py",
     "proxy/clients/test_java.py",
     "runtime/kit/test_inside.py",

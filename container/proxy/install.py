@@ -80,7 +80,7 @@ def slim() -> None:
         # Its own sources stay: a report of a fault quotes them.
         if package.name != "egress" and package.is_dir():
             compiled_alone(package)
-    symbols = program(BUILD / "egress/runtime/docker/elf.py")
+    symbols = program(BUILD / "egress/runtime/docker/elf_strip.py")
     for library in packages_folder.rglob("*.so*"):
         library.write_bytes(symbols.without_symbols(library.read_bytes()))
 

@@ -30,8 +30,8 @@ from egress.errors import reason_of
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.fleet import Fleet
 from egress.fleet.folders import SOCKET_NAME, own_folder
-from egress.unix.own_folder import lock_file
 from egress.unix.peer import is_own_user
+from egress.unix.socket_folder import lock_file
 from egress.unix.stream_socket import listen
 
 _LOCK_NAME: Final = "sandboxes.lock"

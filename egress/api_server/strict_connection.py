@@ -16,7 +16,7 @@ import msgspec
 from egress.api.schema import Problem
 from egress.errors import WireError
 from egress.http1 import NO_BODY, MessageLimits, RequestHead, RequestReader
-from egress.timed_connection import TimedConnection
+from egress.uvicorn_idle_timeout import TimedConnection
 
 _LIMITS: Final = MessageLimits(target=56 * 1024)
 """A path in a query may have 4096 characters, each of twelve when it is quoted."""

@@ -1,7 +1,10 @@
 # What type checkers see of `egress.audit`: each name is loaded when it is first asked for.
 
 from egress.audit.clock import AuditClock
-from egress.audit.facts import (
+from egress.audit.lines import EVENTS
+from egress.audit.log_opening import open_log
+from egress.audit.log_verification import LogVerification, VerifiedChain, verify_log
+from egress.audit.reported_facts import (
     AuditStoppedError,
     ConnectionFacts,
     Durations,
@@ -11,9 +14,6 @@ from egress.audit.facts import (
     Ticket,
     TunnelFacts,
 )
-from egress.audit.lines import EVENTS
-from egress.audit.log_opening import open_log
-from egress.audit.log_verification import LogVerification, VerifiedChain, verify_log
 from egress.audit.sink import Sink
 from egress.audit.verify import LogFault, Verification
 

@@ -32,9 +32,9 @@ from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
 
-from egress.audit.facts import AuditStoppedError, Intent
 from egress.audit.fields import CUT_MARK, MAX_ID, MAX_NAME, MAX_SECRETS
 from egress.audit.files import IN_FLIGHT
+from egress.audit.reported_facts import AuditStoppedError, Intent
 
 SLOT = 1024
 """Bytes of a slot; the first block of the file has as many."""

@@ -18,8 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType, inspect
 
-from egress.audit import log_events, schema
-from egress.audit.facts import ConnectionFacts, Durations, ExchangeFacts, Intent, RefusalFacts, TunnelFacts
+from egress.audit import lines_about_log, schema
 from egress.audit.fields import (
     CUT_MARK,
     FACT_KEY,
@@ -35,6 +34,14 @@ from egress.audit.fields import (
     about_fields,
 )
 from egress.audit.files import Pruning
+from egress.audit.reported_facts import (
+    ConnectionFacts,
+    Durations,
+    ExchangeFacts,
+    Intent,
+    RefusalFacts,
+    TunnelFacts,
+)
 from egress.exchange import ExchangeRecord
 from egress.types import GrantRef, Place, RuleRef, Slot, Workload
 
@@ -308,7 +315,7 @@ def gap(
     first, last = missing or (None, None)
     size, digest = fragment
     return body(
-        log_events.GapLine(
+        lines_about_log.GapLine(
             kind=kind,
             first=first,
             last=last,
@@ -322,13 +329,13 @@ def gap(
 
 def rotated(file: str, previous: str) -> str:
     """The first line of a further file; it names the file before and carries its last MAC."""
-    return body(log_events.RotatedLine(file=file, previous=previous))
+    return body(lines_about_log.RotatedLine(file=file, previous=previous))
 
 
 def pruned(value: Pruning, at: str) -> str:
     """Old files were deleted; `at` is when."""
     return body(
-        log_events.PrunedLine(
+        lines_about_log.PrunedLine(
             by=value.by,
             at=at,
             files=value.files,
@@ -341,12 +348,12 @@ def pruned(value: Pruning, at: str) -> str:
 
 def dropped(count: int) -> str:
     """Lines that were not written because there was no room for them."""
-    return body(log_events.DroppedLine(count=count))
+    return body(lines_about_log.DroppedLine(count=count))
 
 
 def resumed(reason: str, stopped: str, milliseconds: int) -> str:
     """The log can be written again."""
-    return body(log_events.ResumedLine(reason=reason, stopped=stopped, milliseconds=milliseconds))
+    return body(lines_about_log.ResumedLine(reason=reason, stopped=stopped, milliseconds=milliseconds))
 
 
 # Parts that come back in line after line are cut once, and kept -----------------------------------

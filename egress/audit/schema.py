@@ -63,8 +63,8 @@ from egress.audit.fields import (
     about,
     text,
 )
-from egress.audit.log_events import DroppedLine, GapLine, PrunedLine, ResumedLine, RotatedLine
-from egress.audit.sandbox_events import (
+from egress.audit.lines_about_log import DroppedLine, GapLine, PrunedLine, ResumedLine, RotatedLine
+from egress.audit.lines_about_sandboxes import (
     GrantDropped,
     Granted,
     GrantExpired,

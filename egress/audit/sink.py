@@ -23,7 +23,12 @@ from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 from egress.audit import files, lines
 from egress.audit.chain import Keys
 from egress.audit.clock import AuditClock
-from egress.audit.facts import (
+from egress.audit.files import Pruning
+from egress.audit.flood_limit import DailyQuota, RefusalCounter
+from egress.audit.gaps import Gap, GapKind
+from egress.audit.inflight import DROPPED, FOLDED, LOOSE, UNRECORDED, InFlight
+from egress.audit.recorded_pruning import PendingPrunings
+from egress.audit.reported_facts import (
     AuditCounts,
     AuditStoppedError,
     ExchangeFacts,
@@ -32,11 +37,6 @@ from egress.audit.facts import (
     Ticket,
     TunnelFacts,
 )
-from egress.audit.files import Pruning
-from egress.audit.flood_limit import DailyQuota, RefusalCounter
-from egress.audit.gaps import Gap, GapKind
-from egress.audit.inflight import DROPPED, FOLDED, LOOSE, UNRECORDED, InFlight
-from egress.audit.recorded_pruning import PendingPrunings
 from egress.audit.resume_point import ResumePoint, find_resume_point
 from egress.audit.writer import (
     NO_SLOT,

@@ -17,7 +17,7 @@ from egress.errors import ContentError, UnreadableError, UsageError, reason_of
 from egress.private_file import write_atomically
 
 if TYPE_CHECKING:
-    from egress.runtime.kit.terminal import ShellKind
+    from egress.runtime.kit.shell_exports import ShellKind
     from egress.runtime.proxy_address import ProxyAddress
 
 _FILES_FOLDER: Final = "client"
@@ -61,22 +61,22 @@ def env(
       egress env --shell fish
       eval "$(egress env --unset)"
     """
-    from egress.runtime.kit import terminal
+    from egress.runtime.kit import shell_exports
     from egress.runtime.kit.kit import make_kit
 
     environ = folder_options.with_state_dir(state_dir)
     state = environment.state_dir(environ)
     folder = (out or state / _FILES_FOLDER / sandbox).absolute()
-    kind = shell or terminal.shell_kind(_calling_program())
+    kind = shell or shell_exports.shell_kind(_calling_program())
     proxy, fingerprint = _running(runtime_dir or folder_options.runtime_dir_in(state_dir), sandbox)
     certificate = _certificate(state, sandbox, fingerprint)
     kit = make_kit(certificate, _public_roots(), proxy, folder=_plain(folder))
     if is_end:
-        render.text("".join(f"{line}\n" for line in terminal.unset_commands(kit.variables, kind)))
+        render.text("".join(f"{line}\n" for line in shell_exports.unset_commands(kit.variables, kind)))
         return 0
     _write({Path(path): file.content for path, file in kit.files.items()})
     password = None if password_file is None else str(password_file.absolute())
-    commands = terminal.set_commands(kit.variables, proxy.url, kind, password)
+    commands = shell_exports.set_commands(kit.variables, proxy.url, kind, password)
     render.text("".join(f"{line}\n" for line in commands))
     return 0
 

@@ -140,6 +140,14 @@ class _LiveLine:
 _live = _LiveLine()
 
 
+def span(seconds: float) -> str:
+    """Return a span of time as `90s`, `12m`, `5h` or `3d`."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{max(0.0, seconds):.0f}s"
+
+
 def can_redraw() -> bool:
     """Report whether the error stream is a terminal on which a line can be redrawn."""
     return sys.stderr.isatty() and not environment.is_dumb_terminal(environment.read_environment())

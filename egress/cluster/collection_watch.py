@@ -18,8 +18,8 @@ from typing import Final, Protocol
 from urllib.parse import urlencode
 
 from egress.cluster.api_call import ApiRefusedError
-from egress.cluster.api_request import ApiTimeouts, get
 from egress.cluster.api_server import ClusterApi
+from egress.cluster.streamed_get import ApiTimeouts, get
 from egress.errors import ContentError, EgressError, reason_of
 from egress.kubernetes.watch_events import (
     MAX_EVENT_BYTES,

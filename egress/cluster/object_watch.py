@@ -13,8 +13,8 @@ from typing import Final, Literal
 from urllib.parse import urlencode
 
 from egress.cluster.api_call import ApiRefusedError
-from egress.cluster.api_request import ApiTimeouts, get
 from egress.cluster.api_server import ClusterApi
+from egress.cluster.streamed_get import ApiTimeouts, get
 from egress.errors import ContentError, EgressError, reason_of
 from egress.kubernetes.named_object import (
     MAX_OBJECT_BYTES,

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from egress.cluster.api_request import ApiTimeouts, get
 from egress.cluster.api_server import ClusterApi
+from egress.cluster.streamed_get import ApiTimeouts, get
 from egress.errors import ContentError, EgressError
 from egress.kubernetes.watch_events import WatchedObject, WatchKind, read_address, read_list
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from egress.cluster.api_request import ApiTimeouts
 from egress.cluster.api_server import ClusterApi
 from egress.cluster.object_watch import MIN_PAUSE_SECONDS, ObjectWatch
 from egress.cluster.secret_value import value_of
+from egress.cluster.streamed_get import ApiTimeouts
 from egress.errors import UnreadableError
 from egress.kubernetes.named_object import NamedObject
 

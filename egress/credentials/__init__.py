@@ -11,7 +11,7 @@ from egress.credentials.apply import apply_credentials
 from egress.credentials.canary import Canaries, CanaryScan, CanarySighting
 from egress.credentials.placeholder_search import NO_PLACEHOLDERS, Placeholders, PlaceholderSighting
 from egress.credentials.result import AppliedHead, CredentialedHead, CredentialRefusal
-from egress.credentials.secret_value import secret_from
+from egress.credentials.secret_value_check import secret_from
 
 __all__ = [
     "NO_PLACEHOLDERS",

@@ -11,7 +11,7 @@ import re
 
 from egress.credentials.header import without_header
 from egress.credentials.result import CredentialRefusal, HeadEdit
-from egress.credentials.secret_value import has_control_byte
+from egress.credentials.secret_value_check import has_control_byte
 from egress.types import Headers, InjectBasic, Slot
 
 AUTHORIZATION_HEADER = "authorization"

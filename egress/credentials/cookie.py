@@ -10,7 +10,7 @@ from __future__ import annotations
 from egress import name_folding
 from egress.credentials.header import without_header
 from egress.credentials.result import CredentialRefusal, HeadEdit
-from egress.credentials.secret_value import is_cookie_value
+from egress.credentials.secret_value_check import is_cookie_value
 from egress.types import Headers, InjectCookie, Slot
 
 COOKIE_HEADER = "cookie"

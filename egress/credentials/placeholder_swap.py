@@ -19,7 +19,7 @@ from egress.credentials import basic, cookie, query
 from egress.credentials.header import is_header_line, unfit_for_header
 from egress.credentials.placeholder_search import Placeholders
 from egress.credentials.result import CredentialRefusal, HeadEdit, Unprintable
-from egress.credentials.secret_value import is_cookie_value
+from egress.credentials.secret_value_check import is_cookie_value
 from egress.types import Head, Headers, InjectPlaceholder, Slot
 
 

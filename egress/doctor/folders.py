@@ -18,7 +18,7 @@ from egress.doctor.proxy_under_check import ProxyUnderCheck
 from egress.errors import EgressError, reason_of
 from egress.policy.state_dir_ownership import check_state_dir
 from egress.policy.trust import TrustedFiles
-from egress.proxy.process.secret_files import read_or_make_key, read_password
+from egress.proxy.process.password_and_placeholder_key import read_or_make_key, read_password
 from egress.unix.stream_socket import is_path_too_long
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO

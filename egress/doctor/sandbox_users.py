@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from egress.doctor.diagnosis import Diagnosis, note, ok
-from egress.runtime.docker.own_user import has_all_ids
+from egress.runtime.docker.sandbox_user import has_all_ids
 
 _SHARED: Final = "can take inotify instances and memory for pipes from each other"
 

@@ -18,7 +18,7 @@ from typing import Final
 from egress.control_client import HANDOVER_SOCKET
 from egress.errors import UnreadableError, reason_of
 from egress.fleet.errors import FleetUnavailableError
-from egress.unix.own_folder import make_own_folder
+from egress.unix.socket_folder import make_own_folder
 from egress.unix.stream_socket import is_path_too_long
 
 SOCKET_NAME: Final = "sandboxes.sock"

@@ -25,9 +25,9 @@ from egress.fleet.session_interface import MAX_SESSION_OUTPUT_BYTES, SessionResu
 from egress.runtime.command_result import CapturedStream
 from egress.runtime.errors import SandboxDiedError, SandboxError
 from egress.runtime.marker_splitter import MarkerSplitter
+from egress.runtime.proc_scripts import with_proc
 from egress.runtime.protocol import Output, Runtime, RuntimeProcess
 from egress.runtime.spec import MIB, TIMED_OUT_STATUS, Command
-from egress.runtime.supervisor import with_proc
 
 _LOOP_SCRIPT: Final = Path(__file__).with_name("session.sh").read_text(encoding="utf-8")
 _ANY_SHELL_SCRIPT: Final = 'command -v bash >/dev/null 2>&1 && exec bash -c "$@"; exec /bin/sh -c "$@"'

@@ -39,7 +39,7 @@ from egress.fleet.snapshot_limits import DEFAULT_SNAPSHOT_LIMITS, QUOTA_VARIABLE
 from egress.logger import EventLogger
 from egress.private_file import FILE_MODE, read_private, write_atomically
 from egress.runtime.errors import SandboxError
-from egress.unix.own_folder import make_own_folder
+from egress.unix.socket_folder import make_own_folder
 
 _log = EventLogger(__name__)
 

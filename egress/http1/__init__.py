@@ -5,8 +5,8 @@ so its strictness is the defence against request smuggling.
 
 Theory of operation
     `fields` collects a block of lines from any number of reads and turns it into pairs; `heads` judges
-    a whole head: its target, its framing; `readers` read bodies and put the pieces into the order of a
-    connection; `writers` are the way back. `grammar` is the alphabet of both directions.
+    a whole head: its target, its framing; `message_readers` read bodies and put the pieces into the order of a
+    connection; `message_writers` are the way back. `grammar` is the alphabet of both directions.
 
 Rules of this package
     1. What can be read in two ways is refused, not repaired. The few exceptions, all for servers,
@@ -38,8 +38,8 @@ from egress.http1.heads import (
     Version,
 )
 from egress.http1.limits import MessageLimits
-from egress.http1.readers import RequestReader, ResponseReader
-from egress.http1.writers import (
+from egress.http1.message_readers import RequestReader, ResponseReader
+from egress.http1.message_writers import (
     RequestWriter,
     ResponseWriter,
     encode_informational,

@@ -19,7 +19,7 @@ from typing import Final, Self
 
 from egress.errors import reason_of
 from egress.runtime.errors import EngineUnavailableError
-from egress.unix.own_folder import lock_file
+from egress.unix.socket_folder import lock_file
 
 _OWNER_FILE: Final = "owner"
 _KEPT_NAME: Final = "kept.lease"

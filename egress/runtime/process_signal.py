@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from egress.runtime.errors import SpecError, UnsupportedError
+from egress.runtime.proc_scripts import with_proc
 from egress.runtime.spec import Command, ExecResult
-from egress.runtime.supervisor import with_proc
 
 COMMAND_VARIABLE: Final = "EGRESS_COMMAND"
 """The variable that marks the processes of a command."""

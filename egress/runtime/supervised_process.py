@@ -17,9 +17,9 @@ from typing import Final, Literal, Protocol
 
 from egress.runtime.command_result import CapturedStream, ResultFuture, feed_input
 from egress.runtime.errors import EngineError, PathNotFoundError, SandboxError, SandboxStateError
+from egress.runtime.proc_scripts import SUPERVISOR_PATH
 from egress.runtime.protocol import Output
 from egress.runtime.spec import TIMED_OUT_STATUS, Command, ExecResult, Terminal
-from egress.runtime.supervisor import SUPERVISOR_PATH
 
 _SHELL: Final = "/bin/sh"
 _SUPERVISOR_TICKS_PER_SECOND: Final = 20

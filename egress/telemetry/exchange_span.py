@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from egress.audit.facts import ExchangeFacts
+from egress.audit.reported_facts import ExchangeFacts
 from egress.errors import FAILED_CODES
 from egress.exchange import ExchangeRecord
 from egress.exchange.trace_parent import TraceParent

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from egress.audit.facts import ExchangeFacts
+from egress.audit.reported_facts import ExchangeFacts
 from egress.exchange import ExchangeRecord
 from egress.telemetry.exchange_span import ExchangeSpan
 from egress.telemetry.export_queue import ExportedLine, ExportQueue, MetricSnapshot

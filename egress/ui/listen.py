@@ -14,8 +14,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from egress.errors import UnreadableError
-from egress.timed_connection import TimedConnection
 from egress.unix.stream_socket import connect, listen
+from egress.uvicorn_idle_timeout import TimedConnection
 
 MAX_CONNECTIONS = 64
 """Concurrent connections."""

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from egress.cluster import collection_watch
-from egress.cluster.api_request import ApiTimeouts
 from egress.cluster.collection_watch import MISSING_ANSWERS, CollectionWatch
+from egress.cluster.streamed_get import ApiTimeouts
 from egress.kubernetes import watched_collection
 from egress.kubernetes.identity_map import IdentityMap
 from egress.kubernetes.pod_identity import IdentityFault, IdentityState, PodIdentity

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from egress.cluster import object_watch
-from egress.cluster.api_request import ApiTimeouts
 from egress.cluster.object_watch import ObjectWatch
+from egress.cluster.streamed_get import ApiTimeouts
 from egress.kubernetes import named_object
 from egress.kubernetes.named_object import NamedObject
 from tests.cluster.fake_api_server import END_OF_WATCH, running

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from egress.cluster import pod_lookup
-from egress.cluster.api_request import ApiTimeouts
 from egress.cluster.pod_lookup import BURST, REMEMBERED_SECONDS, PodLookup
+from egress.cluster.streamed_get import ApiTimeouts
 from egress.kubernetes.watch_events import WatchedObject, WatchKind
 from tests.cluster.fake_api_server import FakeApiServer, running
 from tests.unit.kubernetes.watch_samples import plain_pod

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from egress.runtime.docker import image_cache, superseded
+from egress.runtime.docker import image_cache, superseded_images
 from egress.runtime.docker.engine import DockerEngine, OwnImage
 from egress.runtime.docker.labels import IMAGE_LABEL
-from egress.runtime.docker.superseded import KEPT_IMAGES, KEPT_NAMES
+from egress.runtime.docker.superseded_images import KEPT_IMAGES, KEPT_NAMES
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_the_newest_are_kept(engine: DockerEngine, repository: str, monkeypatch:
     for tag in tags:
         import_one(engine, repository, tag)
     at_different_times(engine, monkeypatch)
-    superseded.remove_superseded(engine, repository)
+    superseded_images.remove_superseded(engine, repository)
     assert names(engine, repository) == set(tags[2:])
 
 
@@ -68,7 +68,7 @@ def test_what_somebody_has_named_or_uses_stays(
     used = engine.create_container(f"{repository}-user", {"Image": f"{repository}:01", "Cmd": ["none"]})
     at_different_times(engine, monkeypatch)
     try:
-        superseded.remove_superseded(engine, repository)
+        superseded_images.remove_superseded(engine, repository)
         left = names(engine, repository)
         assert {f"{repository}-mine:v1", "01", *tags[3:]} <= left
         assert not {"00", "02"} & left
@@ -79,7 +79,7 @@ def test_what_somebody_has_named_or_uses_stays(
 def test_an_image_of_another_kind_is_not_looked_at(engine: DockerEngine, repository: str) -> None:
     for number in range(KEPT_IMAGES + 1):
         import_one(engine, repository, f"{number:02}")
-    superseded.remove_superseded(engine, f"{repository}-other")
+    superseded_images.remove_superseded(engine, f"{repository}-other")
     assert len(names(engine, repository)) == KEPT_IMAGES + 1
 
 

@@ -22,7 +22,7 @@ from typing import Final
 
 import pytest
 
-from egress.audit.facts import ExchangeFacts, RefusalFacts
+from egress.audit.reported_facts import ExchangeFacts, RefusalFacts
 from egress.errors import CODES
 from egress.exchange import ExchangeRecord
 from tests.faults.fast_clock import FastClock

@@ -18,7 +18,7 @@ import h11
 
 from egress.errors import WireError
 from egress.proxy.dns import wire_format
-from egress.proxy.ingress.requested_destination import read_authority
+from egress.proxy.ingress.destination_parser import read_authority
 from egress.relay.ports import CLIENT_WIRE, WireEnd
 from egress.relay.relay import ClientProtocol
 from egress.rules.compile.load import RuleText, load

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from egress.review.drafting import Traffic, draft
 from egress.review.drafting.observation import observe
-from egress.review.drafting.outline import WIDER
+from egress.review.drafting.rule_outline import WIDER
 from egress.rules.compile.load import RuleText, load
 from egress.rules.compile.rule_tests import run_rule_tests
 from egress.rules.decide.decision import decide, decide_host

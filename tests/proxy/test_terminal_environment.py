@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.kit.terminal import MISLEADING_VARIABLES
+from egress.runtime.kit.shell_exports import MISLEADING_VARIABLES
 from egress.runtime.kit.variables import KIT_VARIABLES, PROXY_VARIABLES
 from tests.cli.command import Outcome, egress, environment
 from tests.fleet.memory_fleet import short_folder

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from egress.proxy.clock import SystemClock
-from egress.proxy.dns.listeners import DnsListeners
+from egress.proxy.dns.name_servers import NameServers
 from egress.proxy.process.lifecycle import RECHECK_TICKS, tick
 from egress.proxy.process.wiring import ProxyParts
 from tests.cli.command import put
@@ -139,7 +139,7 @@ async def test_rules_that_have_expired_end_it(tmp_path: Path, upstream: RawUpstr
         async with await stack.visit(upstream, NAME) as peer:
             await peer.send(f"GET /stall HTTP/1.1\r\nhost: {NAME}:{upstream.port}\r\n\r\n".encode())
             await upstream.until(lambda: bool(upstream.links and upstream.links[-1].heads))
-            parts = ProxyParts(stack.engine, stack.full, stack.door, DnsListeners(stack.engine))
+            parts = ProxyParts(stack.engine, stack.full, stack.door, NameServers(stack.engine))
             tick(parts, RECHECK_TICKS)
             assert len(stack.engine.live) == 1, "it has not expired yet"
             clock.by = 100 * 365 * 86_400

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from egress.runtime.supervisor import SUPERVISOR_SCRIPT
+from egress.runtime.proc_scripts import SUPERVISOR_SCRIPT
 
 
 @functools.cache

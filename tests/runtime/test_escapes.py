@@ -21,7 +21,7 @@ import pytest
 
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.image_tree import PYTHON_PATH
-from egress.runtime.docker.own_user import is_own
+from egress.runtime.docker.sandbox_user import is_own
 from egress.runtime.open_file_limit import MAX_OPEN_FILES
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command

@@ -20,10 +20,10 @@ from egress.runtime.errors import (
     SandboxError,
     SandboxStateError,
 )
+from egress.runtime.proc_scripts import SUPERVISOR_PATH
 from egress.runtime.protocol import NO_OUTPUT
 from egress.runtime.spec import Command, ExecResult, Terminal
 from egress.runtime.supervised_process import StreamName, SupervisedProcess
-from egress.runtime.supervisor import SUPERVISOR_PATH
 from tests.runtime.script import supervisor
 
 NOT_BEGUN = 126

@@ -12,7 +12,7 @@ from egress.cluster.api_server import ClusterApi
 from egress.kubernetes.identity_map import IdentityMap
 from egress.proxy.metrics import Metrics
 from egress.proxy.pods.cluster_pods import ClusterPods
-from egress.proxy.proxy_status import AuditStatus, ProxyStatus
+from egress.proxy.status_metrics import AuditStatus, ProxyStatus
 from egress.rules.decide.policy import EMPTY_POLICY
 from egress.telemetry.metric_families import METRIC_PREFIX, MetricFamily
 from tests.unit.telemetry.test_telemetry_export import export

@@ -152,6 +152,6 @@ def _address_in(text: ManifestText, namespace: str, labels: PodLabels) -> str:
 
 def _variables(proxy: str) -> dict[str, str]:
     from egress.kubernetes.pod_injection import TRUST_FOLDER
-    from egress.runtime.kit.trust_folder import trust_folder_variables
+    from egress.runtime.kit.trust_folder_variables import trust_folder_variables
 
     return trust_folder_variables(proxy, TRUST_FOLDER)

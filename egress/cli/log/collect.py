@@ -88,8 +88,8 @@ def _folders(logs: tuple[Path, ...]) -> TakeAll:
 def _cluster(namespace: str, key: Path) -> TakeAll:
     from egress import environment
     from egress.cluster.cluster_choice import choose_cluster
-    from egress.review.gateway_logs import GatewayLogs
+    from egress.review.replica_log_download import ReplicaLogs
 
-    gateway = GatewayLogs(choose_cluster(environment.read_environment(), namespace=namespace))
+    gateway = ReplicaLogs(choose_cluster(environment.read_environment(), namespace=namespace))
     gateway.keep_key(key)
     return gateway.take_all

@@ -9,7 +9,6 @@ import click
 from egress.cli import folder_options, render
 from egress.cli.render import DIM
 from egress.cli.sandboxes import fleet_session, sandbox_options
-from egress.cli.time_span import span
 from egress.errors import UsageError
 from egress.fleet import Preview, RemoteRuntime
 
@@ -78,7 +77,7 @@ def _list(fleet: RemoteRuntime, sandbox: str | None, *, as_json: bool) -> None:
 
 
 def _row(each: Preview) -> list[render.Cell]:
-    return [each.sandbox, str(each.port), "" if each.left is None else span(each.left), each.origin]
+    return [each.sandbox, str(each.port), "" if each.left is None else render.span(each.left), each.origin]
 
 
 def _as_data(each: Preview) -> dict[str, object]:

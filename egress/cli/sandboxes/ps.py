@@ -14,7 +14,6 @@ from egress.cli import folder_options, render
 from egress.cli.render import BAD, DIM, DOUBT, GOOD, Cell
 from egress.cli.sandboxes import fleet_session
 from egress.cli.sandboxes.process_list import show_processes
-from egress.cli.time_span import span
 from egress.fleet import FleetInfo, Preview, SandboxStatus
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.running_proxies import RunProxy, running_proxies
@@ -59,7 +58,7 @@ def ps(runtime_dir: Path | None, shows_processes: bool, as_json: bool) -> int:
     else:
         render.line("no sandboxes")
     for each in served.previews if served else ():
-        left = "" if each.left is None else f", {span(each.left)} left"
+        left = "" if each.left is None else f", {render.span(each.left)} left"
         render.line(f"{each.sandbox}: preview of port {each.port}{left}")
     return 0
 
@@ -103,7 +102,7 @@ def _served(folder: Path) -> tuple[ServedSandboxes | None, list[tuple[str, RunPr
 def _row(each: SandboxStatus, served: ServedSandboxes) -> list[Cell]:
     info = each.info
     made = _ago(info.created) if info.created else ""
-    left = "" if each.left is None else span(each.left)
+    left = "" if each.left is None else render.span(each.left)
     state = _state(info.state, is_revoked=info.name in served.revoked)
     return [info.name, state, info.image, info.profile or "", made, left]
 
@@ -163,4 +162,4 @@ def _moment(text: str) -> datetime | None:
 
 def _ago(moment: datetime) -> str:
     now = datetime.now(UTC)  # noqa: TID251 - the command line is where the clock enters
-    return f"{span((now - moment).total_seconds())} ago"
+    return f"{render.span((now - moment).total_seconds())} ago"

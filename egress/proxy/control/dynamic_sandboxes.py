@@ -26,7 +26,7 @@ from egress.ca.constraints import Constraints
 from egress.ca.issue import DAY_SECONDS
 from egress.credentials.placeholder import MIN_KEY_BYTES
 from egress.errors import UsageError
-from egress.proxy.dns.listeners import DnsListeners
+from egress.proxy.dns.name_servers import NameServers
 from egress.proxy.ingress.listener import LISTEN_BACKLOG, Listener
 from egress.proxy.ingress.server import IngressServer
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
@@ -62,7 +62,7 @@ class DynamicSandboxes:
     """The sandboxes that were added while the proxy runs, by name."""
 
     def __init__(
-        self, engine: ProxyEngine, door: IngressServer, names: DnsListeners, tls: TlsHooks, *, constrain: bool
+        self, engine: ProxyEngine, door: IngressServer, names: NameServers, tls: TlsHooks, *, constrain: bool
     ) -> None:
         """`constrain` limits each authority to the hosts that the rules name when it is made."""
         self._engine = engine

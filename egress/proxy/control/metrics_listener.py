@@ -20,10 +20,10 @@ from egress.errors import UnreadableError, WireError, reason_of
 from egress.proxy.control.metrics_guard import MetricsGuard, ScrapeStanding
 from egress.proxy.control.text_exchange import encode_text, read_request, read_to_end
 from egress.proxy.ingress.acceptor import Acceptor
-from egress.proxy.ingress.conversation import Conversations
+from egress.proxy.ingress.connection_tasks import ConnectionTasks
+from egress.proxy.ingress.destination_parser import read_authority
 from egress.proxy.ingress.listener import listen, peer_address
 from egress.proxy.ingress.port_owner import owner_of_port
-from egress.proxy.ingress.requested_destination import read_authority
 from egress.proxy.setting_values import ListenAddress
 from egress.rules.language.hosts import is_address
 from egress.telemetry.prometheus_text import CONTENT_TYPE
@@ -59,7 +59,7 @@ class MetricsListener:
         self._text = ""
         self._rendered = float("-inf")
         self._acceptor: Acceptor | None = None
-        self._conversations = Conversations(self._talk, _MAX_CONVERSATIONS)
+        self._conversations = ConnectionTasks(self._talk, _MAX_CONVERSATIONS)
         self._refused = 0
         """Refusals since the last one that was logged."""
         self._told = float("-inf")

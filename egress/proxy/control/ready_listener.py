@@ -16,7 +16,7 @@ from typing import Final
 from egress.errors import UnreadableError, WireError, reason_of
 from egress.proxy.control.text_exchange import encode_text, read_request, read_to_end
 from egress.proxy.ingress.acceptor import Acceptor
-from egress.proxy.ingress.conversation import Conversations
+from egress.proxy.ingress.connection_tasks import ConnectionTasks
 from egress.proxy.ingress.listener import listen
 from egress.proxy.ingress.port_owner import owner_of_port
 from egress.proxy.setting_values import ListenAddress
@@ -36,7 +36,7 @@ class ReadyListener:
         self.at = at
         self._problems = problems
         self._acceptor: Acceptor | None = None
-        self._conversations = Conversations(self._talk, _MAX_CONVERSATIONS)
+        self._conversations = ConnectionTasks(self._talk, _MAX_CONVERSATIONS)
 
     def open(self) -> None:
         """Listen. Raises `UnreadableError` where that cannot be."""

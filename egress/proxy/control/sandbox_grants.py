@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from egress.audit.facts import AuditStoppedError
+from egress.audit.reported_facts import AuditStoppedError
 from egress.errors import CODES, EgressError, UsageError
 from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.lanes.engine import ProxyEngine

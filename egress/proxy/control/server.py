@@ -27,9 +27,9 @@ from egress.control_client import CONTROL_SOCKET, ask_proxy
 from egress.errors import UnreadableError, WireError, reason_of
 from egress.http1 import Data, End, MessageLimits, RequestHead, RequestReader
 from egress.proxy.ingress.acceptor import Acceptor
-from egress.proxy.ingress.conversation import Conversations
-from egress.unix.own_folder import lock_file, make_own_folder
+from egress.proxy.ingress.connection_tasks import ConnectionTasks
 from egress.unix.peer import is_own_user, peer_of
+from egress.unix.socket_folder import lock_file, make_own_folder
 from egress.unix.stream_socket import connect, listen
 
 _LOCK_NAME: Final = "control.lock"
@@ -37,7 +37,7 @@ _MAX_BODY_BYTES: Final = 1024 * 1024
 """The largest variable there can be fits in, also where each of its characters is escaped."""
 _CONVERSATION_TIMEOUT: Final = 10.0
 _MAX_CONVERSATIONS: Final = 32
-"""Conversations at a time. Those beyond wait in the kernel's queue, or are closed."""
+"""ConnectionTasks at a time. Those beyond wait in the kernel's queue, or are closed."""
 _ACCEPT_PAUSE: Final = 0.1
 _PROBE_TIMEOUT: Final = 1.0
 """Seconds for finding out who is there already."""
@@ -76,7 +76,7 @@ class ControlServer:
         self._routes = routes
         self._lock = -1
         self._acceptor: Acceptor | None = None
-        self._conversations = Conversations(self._talk, _MAX_CONVERSATIONS)
+        self._conversations = ConnectionTasks(self._talk, _MAX_CONVERSATIONS)
 
     async def open(self) -> None:
         """Listen. Raises `UnreadableError` when another proxy does already, or where it cannot be."""

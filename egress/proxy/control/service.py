@@ -37,7 +37,7 @@ from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.control.status_lookup import ConnectionCounter, look_up_status
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
-from egress.proxy.proxy_status import ProxyStatus
+from egress.proxy.status_metrics import ProxyStatus
 from egress.rules.compile.load import LoadResult
 from egress.telemetry.metric_families import MetricFamily
 from egress.telemetry.prometheus_text import CONTENT_TYPE, prometheus_text

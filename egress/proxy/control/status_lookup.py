@@ -9,7 +9,7 @@ from egress import __version__
 from egress.proxy.control import rule_warnings
 from egress.proxy.lanes.engine import ProxyEngine
 from egress.proxy.lanes.tunnel_lane import TunnelConnection
-from egress.proxy.proxy_status import AuditStatus, ProxyStatus
+from egress.proxy.status_metrics import AuditStatus, ProxyStatus
 from egress.rules.decide.policy import Policy
 
 

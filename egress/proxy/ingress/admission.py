@@ -19,16 +19,16 @@ from dataclasses import replace
 from typing import Final
 
 from egress.exchange import Destination
-from egress.proxy.ingress import requested_destination
-from egress.proxy.ingress.authentication import PasswordGuard, PeerOwner, owner_of_peer
-from egress.proxy.ingress.gate_request import (
+from egress.proxy.ingress import destination_parser
+from egress.proxy.ingress.peer_authentication import PasswordGuard, PeerOwner, owner_of_peer
+from egress.proxy.ingress.peer_identity import PeerIdentities
+from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection, RequestedDestination
+from egress.proxy.ingress.pod_gate_request import (
     GateQuestion,
     gate_answer,
     is_gate_request,
     read_gate_question,
 )
-from egress.proxy.ingress.peer_identity import PeerIdentities
-from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection, RequestedDestination
 from egress.proxy.ingress.ports import IngressEngine, Lanes
 from egress.proxy.lanes.connection import AdmittedConnection, DeniedConnection, DestinationSource
 from egress.rules.decide.decision import decide_host
@@ -159,7 +159,7 @@ class ConnectionAdmission:
             if denied.entry == "connect":
                 if not await pending.client.send(_CONNECT_ANSWER, pending.bounds.close_time):
                     return refused
-                hello = await requested_destination.read_denied_start(pending)
+                hello = await destination_parser.read_denied_start(pending)
             policy, is_denied = self._engine.policy, True
             if policy is not denied.policy:
                 # The rules have changed while the client took its time, and only lanes are rechecked.
@@ -185,10 +185,10 @@ class ConnectionAdmission:
         self, pending: PendingConnection
     ) -> RequestedDestination | IngressRefusal | None:
         if pending.listener.kind == "proxy":
-            return await requested_destination.read_proxy_request(
+            return await destination_parser.read_proxy_request(
                 pending, self._guard, self._engine.clock.monotonic()
             )
-        return await requested_destination.read_transparent_start(pending)
+        return await destination_parser.read_transparent_start(pending)
 
     def _refuse_canary(
         self, pending: PendingConnection, asked: RequestedDestination | IngressRefusal | None
@@ -226,8 +226,8 @@ class ConnectionAdmission:
         if admitted.entry == "connect":
             if not await pending.client.send(_CONNECT_ANSWER, pending.bounds.close_time):
                 return None
-            opened = await requested_destination.read_tunnel_start(pending, admitted.destination)
-            if not isinstance(opened, requested_destination.TunnelStart):
+            opened = await destination_parser.read_tunnel_start(pending, admitted.destination)
+            if not isinstance(opened, destination_parser.TunnelStart):
                 return opened
             hello = opened.hello
         return self._decide_again(replace(admitted, hello=hello))

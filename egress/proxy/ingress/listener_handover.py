@@ -33,7 +33,7 @@ from typing import Final
 
 from egress.errors import EgressError, UnreadableError, UsageError, reason_of
 from egress.proxy.ingress.acceptor import Acceptor
-from egress.proxy.ingress.conversation import Conversations
+from egress.proxy.ingress.connection_tasks import ConnectionTasks
 from egress.proxy.ingress.listener import Listener, ListenerKind
 from egress.unix.descriptors import receive
 from egress.unix.peer import peer_of
@@ -66,7 +66,7 @@ class HandoverServer:
         self._adoption = adoption
         self._users = users or (os.geteuid(),)
         self._acceptor: Acceptor | None = None
-        self._conversations = Conversations(self._talk, _MAX_CONVERSATIONS)
+        self._conversations = ConnectionTasks(self._talk, _MAX_CONVERSATIONS)
 
     def open(self) -> None:
         """Listen. Raises `UnreadableError` where that cannot be.

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from egress.audit.facts import RefusalFacts
+from egress.audit.reported_facts import RefusalFacts
 from egress.proxy.clock import Clock
 from egress.proxy.lanes.connection import AdmittedConnection, DeniedConnection
 from egress.rules.decide.policy import Policy

@@ -19,15 +19,15 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from egress.audit.facts import RefusalFacts
+from egress.audit.reported_facts import RefusalFacts
 from egress.errors import UsageError
 from egress.proxy.event_loop import drive, watch
 from egress.proxy.ingress.acceptor import Acceptor
 from egress.proxy.ingress.admission import ConnectionAdmission
-from egress.proxy.ingress.authentication import PasswordGuard
 from egress.proxy.ingress.client_stream import READ_SIZE, ClientStream, ClientWriter
 from egress.proxy.ingress.limits import IngressLimits
 from egress.proxy.ingress.listener import Listener, check_listener, peer_address
+from egress.proxy.ingress.peer_authentication import PasswordGuard
 from egress.proxy.ingress.peer_identity import PeerIdentities, PeerIdentity
 from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection
 from egress.proxy.ingress.ports import IngressEngine, Lanes

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from egress.audit.facts import RefusalFacts
+from egress.audit.reported_facts import RefusalFacts
 from egress.exchange import Destination
 from egress.rules.decide.policy import Policy
 from egress.tls.client_hello import ClientHello

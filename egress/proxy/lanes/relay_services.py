@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from egress.audit.facts import (
+from egress.audit.reported_facts import (
     AuditStoppedError,
     ConnectionFacts,
     Durations,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from egress.audit.facts import (
+from egress.audit.reported_facts import (
     AuditStoppedError,
     Durations,
     Intent,

@@ -32,7 +32,7 @@ from egress.proxy.control.metrics_guard import (
     plain_address,
     standing_in_cluster,
 )
-from egress.proxy.dns.listeners import DnsListeners
+from egress.proxy.dns.name_servers import NameServers
 from egress.proxy.ingress.configured_listeners import authentication_of
 from egress.proxy.ingress.limits import IngressLimits
 from egress.proxy.ingress.ports import Lanes
@@ -51,7 +51,7 @@ from egress.proxy.process.descriptor_limit import (
     raise_descriptor_limit,
     requested_capacity,
 )
-from egress.proxy.process.secret_files import read_or_make_key, read_password
+from egress.proxy.process.password_and_placeholder_key import read_or_make_key, read_password
 from egress.proxy.settings import Settings
 from egress.relay.limits import RelayLimits
 from egress.rules.decide.policy import Policy
@@ -84,7 +84,7 @@ class ProxyParts:
     engine: ProxyEngine
     full: InterceptLane
     door: IngressServer
-    names: DnsListeners
+    names: NameServers
     pods: ClusterPods | None = None
     """Only in a cluster."""
 
@@ -149,7 +149,7 @@ def wire_proxy(
     door = IngressServer(engine, lanes, limits, engine.metrics, peers)
     # A denied name leads to the proxy only where a page is served there.
     explains = door.explains if values.denied_dns == "page" else None
-    names = DnsListeners(engine, engine.metrics, explains, peers)
+    names = NameServers(engine, engine.metrics, explains, peers)
     if peers:
         peers.attach(door, names)
     return ProxyParts(engine, full, door, names, pods)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from egress.errors import ContentError
 from egress.review.drafting.inherited import InheritedRules
-from egress.review.drafting.outline import HostOutline, LeftOut, outline_hosts
 from egress.review.drafting.replay import Replay, replay
+from egress.review.drafting.rule_outline import HostOutline, LeftOut, outline_hosts
 from egress.review.drafting.timeout import TimeoutCheck, no_timeout
 from egress.review.drafting.traffic import Traffic
 from egress.review.drafting.yaml_writer import origins, write_yaml

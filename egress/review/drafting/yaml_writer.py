@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from egress.review.drafting.inherited import InheritedPart, InheritedRules, deny_fields
-from egress.review.drafting.outline import WIDER, HostOutline, LeftOut, RuleOutline
 from egress.review.drafting.path_identifiers import CREDENTIAL
 from egress.review.drafting.path_templates import PathTemplate
+from egress.review.drafting.rule_outline import WIDER, HostOutline, LeftOut, RuleOutline
 from egress.review.drafting.traffic import counted
 from egress.rules.compile.load import TOP_DENY_KEY
 from egress.rules.compile.policy_writer import Fields, Json, canary_fields, flow, scalar

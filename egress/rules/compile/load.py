@@ -16,9 +16,9 @@ from egress.rules.compile import presets as preset_files
 from egress.rules.compile.canaries import PlantedPlaces, compile_canary
 from egress.rules.compile.delegations import check_delegated_profiles, compile_delegation
 from egress.rules.compile.injections import check_injections
-from egress.rules.compile.joining import join_uses
 from egress.rules.compile.lint import lint
 from egress.rules.compile.parameters import check_placeholders, compile_parameter
+from egress.rules.compile.preset_joining import join_uses
 from egress.rules.compile.profiles import compile_profile
 from egress.rules.compile.rule_tests import read_rule_test
 from egress.rules.compile.secrets import compile_secret

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from egress.runtime.docker import image_cache, image_tree, labels, superseded
+from egress.runtime.docker import image_cache, image_tree, labels, superseded_images
 from egress.runtime.docker.bridge_network import BridgeNetwork
 from egress.runtime.docker.engine import DockerEngine, Json
 from egress.runtime.docker.hardening import MIB, bind_mount, hardened_config, network_config
@@ -47,7 +47,7 @@ def _make_image(engine: DockerEngine) -> str:
             engine.image_id(name)
         except ImageMissingError:
             engine.import_image(archive, REPOSITORY, digest[:16])
-            superseded.remove_superseded(engine, REPOSITORY)
+            superseded_images.remove_superseded(engine, REPOSITORY)
     return name
 
 

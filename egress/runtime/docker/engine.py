@@ -25,7 +25,7 @@ from docker.types import IPAMConfig, IPAMPool
 
 from egress.runtime.docker.engine_socket import ENGINE_SOCKET, EngineSocket, unfit_engine
 from egress.runtime.docker.labels import IMAGE_LABEL
-from egress.runtime.docker.own_user import ImageOrigin
+from egress.runtime.docker.sandbox_user import ImageOrigin
 from egress.runtime.docker.sdk_transport import SdkTransport
 from egress.runtime.errors import (
     EngineError,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from egress.runtime.docker import elf, image_tree, superseded
+from egress.runtime.docker import elf_strip, image_tree, superseded_images
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.errors import ImageMissingError
 
@@ -35,7 +35,7 @@ def find_or_make(engine: DockerEngine, repository: str, seen: str, make: Callabl
     if name is None:
         name = _name(repository, seen)
         engine.tag_image(make(), repository, name.partition(":")[2])
-        superseded.remove_old_names(engine, repository, name, _TAG_PREFIX)
+        superseded_images.remove_old_names(engine, repository, name, _TAG_PREFIX)
     return name
 
 
@@ -57,7 +57,7 @@ def fingerprint(files: Iterable[Path], settings: Iterable[str] = ()) -> str:
     """A digest of paths, sizes and times of these files, and of what all local images depend on."""
     digest = hashlib.sha256()
     # The code that makes the image counts: another version makes another image from the same files.
-    own = (Path(image_tree.__file__), Path(elf.__file__), Path(__file__))
+    own = (Path(image_tree.__file__), Path(elf_strip.__file__), Path(__file__))
     for path in (*files, *own, image_tree.interpreter(), *_library_folders()):
         digest.update(f"{path}\0{_file_facts(path)}\0".encode("utf-8", "surrogateescape"))
     for setting in settings:

@@ -27,7 +27,7 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from egress.runtime.docker import elf
+from egress.runtime.docker import elf_strip
 from egress.runtime.errors import UnsupportedError
 
 _LIBRARY_LINE: Final = re.compile(r"(?:=> |^\s*)(/\S+) \(0x")
@@ -139,7 +139,7 @@ class ImageTree:
                 entry.linkname = target
                 tar.addfile(entry)
             for path, source in sorted(self._files.items()):
-                data = source if isinstance(source, bytes) else elf.without_symbols(source.read_bytes())
+                data = source if isinstance(source, bytes) else elf_strip.without_symbols(source.read_bytes())
                 # Modes follow from the kind of file: those of this machine would change the archive.
                 is_program = path in self._programs or ".so" in path or "/ld-" in path
                 entry = _entry(path, tarfile.REGTYPE, 0o755 if is_program else 0o644)

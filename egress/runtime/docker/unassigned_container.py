@@ -15,21 +15,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from egress.ca import Authority
-from egress.runtime import mounts, user_files
+from egress.runtime import mounts, passwd_files
 from egress.runtime.docker import container, death_pipe, labels, names
 from egress.runtime.docker.background_task import BackgroundTask
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.isolation import Isolation
 from egress.runtime.docker.network_cell import NetworkCell, NetworkCellPool
-from egress.runtime.docker.own_user import OwnUsers, is_own, runs_as_root
-from egress.runtime.docker.workspace_volume import give_to_user
+from egress.runtime.docker.sandbox_user import OwnUsers, is_own, runs_as_root
+from egress.runtime.docker.volume_ownership import give_to_user
 from egress.runtime.door.controller import default_ports
 from egress.runtime.errors import SandboxError
 from egress.runtime.mounted_files import MountedFiles
+from egress.runtime.proc_scripts import SUPERVISOR_PATH, SUPERVISOR_SCRIPT
 from egress.runtime.protocol import Provisions
 from egress.runtime.proxy_client import Admission
 from egress.runtime.spec import Mount, Spec
-from egress.runtime.supervisor import SUPERVISOR_PATH, SUPERVISOR_SCRIPT
 
 
 @dataclass(slots=True)
@@ -208,8 +208,8 @@ def own_files(cell: NetworkCell, spec: Spec) -> dict[str, bytes]:
     if not is_own(spec):
         return needed
     names = {
-        "/etc/passwd": user_files.passwd(spec.user, spec.group),
-        "/etc/group": user_files.groups(spec.group),
+        "/etc/passwd": passwd_files.passwd(spec.user, spec.group),
+        "/etc/group": passwd_files.groups(spec.group),
     }
     return {**needed, **names}
 

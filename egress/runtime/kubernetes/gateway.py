@@ -18,7 +18,7 @@ import msgspec
 from egress.cluster.api_call import ApiRefusedError, call
 from egress.cluster.api_server import ClusterApi
 from egress.runtime.errors import GatewayError, GatewayRefusedError, UnsupportedError
-from egress.runtime.kit.trust_folder import AUTHORITY_NAME, BUNDLE_NAME
+from egress.runtime.kit.trust_folder_variables import AUTHORITY_NAME, BUNDLE_NAME
 from egress.runtime.kubernetes.api_errors import translated_errors
 from egress.runtime.proxy_client import Admission, Bar, LivenessConnection, SandboxListener
 from egress.runtime.spec import NO_VALUES

@@ -25,9 +25,9 @@ from egress.runtime.kubernetes.pod_manifest import SCRIPTS_FOLDER
 from egress.runtime.kubernetes.pod_status import CONTAINER_NAME, PodRecord
 from egress.runtime.kubernetes.pods import Pods
 from egress.runtime.marker_splitter import MarkerSplitter
+from egress.runtime.proc_scripts import SUPERVISOR_PATH
 from egress.runtime.spec import NO_VALUES, Terminal, Values
 from egress.runtime.supervised_process import StreamName
-from egress.runtime.supervisor import SUPERVISOR_PATH
 
 _SHELL: Final = "/bin/sh"
 _NOT_BEGUN_STATUS: Final = 126

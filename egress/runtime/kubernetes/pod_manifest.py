@@ -25,13 +25,13 @@ from egress.kubernetes.value_edits import Fields
 from egress.rules.language.document import Value
 from egress.runtime import tmpfs
 from egress.runtime.errors import SpecError, UnsupportedError
-from egress.runtime.kit.trust_folder import trust_folder_variables
+from egress.runtime.kit.trust_folder_variables import trust_folder_variables
 from egress.runtime.kubernetes.gateway import TRUST_NAME, GatewayFacts
 from egress.runtime.kubernetes.pod_status import CONTAINER_NAME
 from egress.runtime.kubernetes.settings import KubernetesSettings
+from egress.runtime.proc_scripts import SUPERVISOR_PATH, SUPERVISOR_SCRIPT
 from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.spec import MIB, SandboxLimits, Spec
-from egress.runtime.supervisor import SUPERVISOR_PATH, SUPERVISOR_SCRIPT
 
 OWNER_LABEL: Final = "egress/owner"
 """The runtime that made the pod."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from egress.runtime import open_file_limit, tmpfs
-from egress.runtime.namespace.inside import kernel
+from egress.runtime.namespace.inside import system_calls
 from egress.runtime.spec import MIB, SandboxLimits
 
 _MOUNTINFO_PATH: Final = Path("/proc/self/mountinfo")
@@ -168,7 +168,7 @@ def remove(folders: Iterable[Path]) -> None:
     """Remove groups, children before parents."""
     for folder in sorted(folders, reverse=True):
         with suppress(OSError):
-            kernel.write(str(folder / "cgroup.freeze"), "0")
+            system_calls.write(str(folder / "cgroup.freeze"), "0")
         end = time.monotonic() + _CGROUP_TIMEOUT
         while True:
             try:
@@ -178,7 +178,7 @@ def remove(folders: Iterable[Path]) -> None:
             except OSError:
                 # Killed processes leave the group only after a moment.
                 with suppress(OSError):
-                    kernel.write(str(folder / "cgroup.kill"), "1")
+                    system_calls.write(str(folder / "cgroup.kill"), "1")
                 if time.monotonic() > end:
                     break
                 time.sleep(0.005)

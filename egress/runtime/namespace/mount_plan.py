@@ -21,7 +21,7 @@ from typing import Final, Literal
 
 from egress.runtime import tmpfs as bounded
 from egress.runtime.errors import MountError
-from egress.runtime.namespace.inside.kernel import NO_DEVICES, NO_PROGRAMS, NO_SUID, READ_ONLY
+from egress.runtime.namespace.inside.system_calls import NO_DEVICES, NO_PROGRAMS, NO_SUID, READ_ONLY
 
 _MAX_LINKS: Final = 40
 _MAX_STEPS: Final = 20_000

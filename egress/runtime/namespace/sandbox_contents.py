@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from egress.runtime import tmpfs, user_files
+from egress.runtime import passwd_files, tmpfs
 from egress.runtime.namespace import host_image
 from egress.runtime.namespace.mount_plan import MountPlan
 from egress.runtime.protocol import Provisions
@@ -107,7 +107,7 @@ def _requested_mounts(
 def has_own_workspace(spec: Spec) -> bool:
     """Return whether the workspace is a folder of its own, neither mounted by the user nor present anyway."""
     workdir = Path(os.path.normpath(spec.workdir))
-    return workdir not in (Path(_TEMP_FOLDER), Path(user_files.HOME_FOLDER)) and not any(
+    return workdir not in (Path(_TEMP_FOLDER), Path(passwd_files.HOME_FOLDER)) and not any(
         workdir.is_relative_to(os.path.normpath(mount.target)) for mount in spec.mounts
     )
 
@@ -121,8 +121,8 @@ def own_files(spec: Spec, image: Path | None, hostname: str) -> dict[str, bytes]
     }
     if image is None:
         files |= {
-            "/etc/passwd": user_files.passwd(spec.user, spec.group),
-            "/etc/group": user_files.groups(spec.group),
+            "/etc/passwd": passwd_files.passwd(spec.user, spec.group),
+            "/etc/group": passwd_files.groups(spec.group),
             "/etc/nsswitch.conf": host_image.NSSWITCH_FILE,
         }
     return files
@@ -135,7 +135,7 @@ def hostname(name: str) -> str:
 
 def variables(spec: Spec, provisions: Provisions) -> dict[str, str]:
     """The environment of every process. Users cannot override the variables of the proxy."""
-    base = {"PATH": DEFAULT_PATH, "HOME": user_files.HOME_FOLDER, "USER": "sandbox", "LOGNAME": "sandbox"}
+    base = {"PATH": DEFAULT_PATH, "HOME": passwd_files.HOME_FOLDER, "USER": "sandbox", "LOGNAME": "sandbox"}
     return {**base, **spec.env, **provisions.variables}
 
 
@@ -187,16 +187,16 @@ def _add_own(layout: MountPlan, spec: Spec, folders: OwnFolders) -> None:
         layout.renew(_TEMP_FOLDER, disk=_TEMPORARY_DISK, mode=0o1777)
         layout.renew(_VAR_TEMP_FOLDER, disk=_DISK, mode=0o1777)
         if spec.read_only:
-            layout.folder(user_files.HOME_FOLDER)
+            layout.folder(passwd_files.HOME_FOLDER)
         else:
-            layout.renew(user_files.HOME_FOLDER, disk=_DISK, mode=0o700)
+            layout.renew(passwd_files.HOME_FOLDER, disk=_DISK, mode=0o700)
     elif spec.read_only:
         layout.memory(_TEMP_FOLDER, spec.limits.temporary_mib)
-        layout.folder(user_files.HOME_FOLDER)
+        layout.folder(passwd_files.HOME_FOLDER)
         layout.memory(_VAR_TEMP_FOLDER, spec.limits.temporary_mib)
     else:
         layout.mount_own(_TEMP_FOLDER, folders.temporary)
-        layout.mount_own(user_files.HOME_FOLDER, folders.home)
+        layout.mount_own(passwd_files.HOME_FOLDER, folders.home)
         layout.mount_own(_VAR_TEMP_FOLDER, folders.temporary_too)
 
 

@@ -208,8 +208,8 @@ ELSEWHERE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "S-53": ("proxy/test_audit_kill.py::test_every_request_that_could_be_sent_is_told_exactly_once",),
     "S-54": (
-        "proxy/ingress/test_authentication.py::test_anything_but_the_right_password_is_refused",
-        "proxy/ingress/test_authentication.py::test_guessing_is_slowed_down",
+        "proxy/ingress/test_peer_authentication.py::test_anything_but_the_right_password_is_refused",
+        "proxy/ingress/test_peer_authentication.py::test_guessing_is_slowed_down",
     ),
     "S-55": ("attack/test_http1_relay.py::test_s55_an_allowed_request_opens_no_door_for_the_next",),
     "S-56": ("attack/test_exchange.py::test_a_redirect_to_evil_leads_to_a_decision_of_its_own",),

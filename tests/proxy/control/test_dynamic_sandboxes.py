@@ -14,7 +14,7 @@ from egress.errors import UsageError
 from egress.proxy.control import dynamic_sandboxes as module
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
 from egress.proxy.control.sandbox_routes import SandboxRoutes
-from egress.proxy.dns.listeners import DnsListeners
+from egress.proxy.dns.name_servers import NameServers
 from egress.proxy.ingress.listener import Listener, ListenerKind, listen, listen_udp
 from egress.proxy.lanes.engine import ServedSandbox
 from egress.rules.compile.grants import request_terms
@@ -60,7 +60,7 @@ class House:
 
     def __init__(self, stack: ProxyStack, *, constrain: bool = False) -> None:
         self.stack = stack
-        self.names = DnsListeners(stack.engine)
+        self.names = NameServers(stack.engine)
         self.sandboxes = DynamicSandboxes(
             stack.engine, stack.door, self.names, stack.full.tls, constrain=constrain
         )

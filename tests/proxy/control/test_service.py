@@ -19,7 +19,7 @@ from egress.errors import UnreadableError
 from egress.proxy.control.kept_revocations import KeptRevocations
 from egress.proxy.control.server import Body, ControlReply
 from egress.proxy.control.service import ControlService, ProcessHooks
-from egress.proxy.dns.listeners import DnsListeners
+from egress.proxy.dns.name_servers import NameServers
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports_of
 from egress.proxy.lanes.engine import ServedSandbox
 from egress.proxy.pods.cluster_pods import ClusterPods
@@ -53,7 +53,7 @@ class Running:
         self.rules = rules
         self.reasons: list[str] = []
         values = Settings.model_validate({"listen": ("127.0.0.1:0",), "sandbox": SANDBOX})
-        self.names = DnsListeners(stack.engine)
+        self.names = NameServers(stack.engine)
         self.listening = ConfiguredListeners(
             stack.door, self.names, values, b"", lambda: ports_of(stack.engine.policy)
         )

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from egress.audit.facts import AuditStoppedError
+from egress.audit.reported_facts import AuditStoppedError
 from egress.exchange import Destination, Exchange, ExchangeRecord
 from egress.proxy.lanes.connection import AdmittedConnection
 from egress.proxy.lanes.relay_services import MAX_ROUTES, RelayServices, UpstreamRoute, secret_specs

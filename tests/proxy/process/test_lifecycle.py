@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from egress.audit.verify import verify
-from egress.proxy.dns.listeners import DnsListeners
+from egress.proxy.dns.name_servers import NameServers
 from egress.proxy.process import lifecycle
 from egress.proxy.process.lifecycle import tick
 from egress.proxy.process.wiring import ProxyParts
@@ -153,7 +153,7 @@ async def test_freed_memory_is_given_back_once_a_minute(
 ) -> None:
     given: list[int] = []
     async with ProxyStack(tmp_path, certs, "version: 1\nhosts: {docs.example.com: {}}\n") as stack:
-        parts = ProxyParts(stack.engine, stack.full, stack.door, DnsListeners(stack.engine))
+        parts = ProxyParts(stack.engine, stack.full, stack.door, NameServers(stack.engine))
         for number in range(1, 121):
             monkeypatch.setattr(lifecycle, "trim_heap", lambda number=number: given.append(number))
             tick(parts, number)

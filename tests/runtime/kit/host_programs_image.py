@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from egress.runtime import user_files
+from egress.runtime import passwd_files
 from egress.runtime.docker import image_tree
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.image_tree import ImageTree
@@ -80,8 +80,8 @@ def _mount(place: str) -> Mount:
 def _tree() -> ImageTree:
     tree = ImageTree()
     for path, data in (
-        ("etc/passwd", user_files.passwd(1000, 1000)),
-        ("etc/group", user_files.groups(1000)),
+        ("etc/passwd", passwd_files.passwd(1000, 1000)),
+        ("etc/group", passwd_files.groups(1000)),
         ("etc/nsswitch.conf", host_image.NSSWITCH_FILE),
     ):
         tree.text(path, data)

@@ -15,7 +15,7 @@ from egress.runtime.kubernetes.pod_command import PodRun, PodTarget
 from egress.runtime.kubernetes.pod_manifest import SCRIPTS
 from egress.runtime.kubernetes.pods import Pods
 from tests.runtime.kubernetes.fake_cluster import CommandRequest, FakeCluster, Played, served
-from tests.runtime.test_supervisor import HERE
+from tests.runtime.test_proc_scripts import HERE
 
 UNPACK = Path(claimed_scripts.__file__).with_name("unpack.sh")
 

@@ -17,7 +17,7 @@ from egress.cluster.stream_channels import ExecStatus
 from egress.runtime.errors import EngineError, EngineUnavailableError
 from egress.runtime.kubernetes import pod_command
 from egress.runtime.kubernetes.pod_command import PodCommand, PodRun, preamble
-from tests.runtime.test_supervisor import HERE
+from tests.runtime.test_proc_scripts import HERE
 
 BEGIN = Path(pod_command.__file__).with_name("begin.sh")
 SHOW = 'printf "%s|" "$A" "$#" "$@"; cat'

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egress.audit import inflight
-from egress.audit.facts import AuditStoppedError, Intent
 from egress.audit.fields import CUT_MARK
 from egress.audit.files import IN_FLIGHT
 from egress.audit.inflight import DROPPED, FOLDED, LOOSE, MAX_TEXT_BYTES, SLOT, InFlight, _packed, _short
+from egress.audit.reported_facts import AuditStoppedError, Intent
 from tests.unit.audit.sample import MOMENT, OPENING
 
 

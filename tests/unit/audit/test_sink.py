@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 
 from egress.audit import AuditStoppedError, Sink, inflight
-from egress.audit.facts import AuditCounts
 from egress.audit.flood_limit import MAX_SINGLE_REFUSALS
+from egress.audit.reported_facts import AuditCounts
 from egress.errors import UnreadableError
 from egress.types import Identity, Verdict
 from tests.unit.audit.sample import (

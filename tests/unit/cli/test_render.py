@@ -37,6 +37,14 @@ def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return stream
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-1, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (7199, "120m"), (7200, "2h"), (172_800, "2d")],
+)
+def test_a_span_has_one_unit(seconds: float, text: str) -> None:
+    assert render.span(seconds) == text
+
+
 # Printable ----------------------------------------------------------------------------------------
 
 

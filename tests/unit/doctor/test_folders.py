@@ -10,7 +10,7 @@ import pytest
 from egress.doctor import folders
 from egress.doctor.diagnosis import Diagnosis, Level
 from egress.policy.trust import TrustedFiles
-from egress.proxy.process.secret_files import read_or_make_key
+from egress.proxy.process.password_and_placeholder_key import read_or_make_key
 from tests.cli.command import put
 from tests.unit.doctor.proxy_setups import RULES, by_name, is_content, needs_care, patient
 

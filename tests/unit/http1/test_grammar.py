@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from egress.http1 import fields, grammar, heads, readers
+from egress.http1 import fields, grammar, heads, message_readers
 
 SIZE = 64 * 1024
 WORST = {
@@ -63,7 +63,7 @@ def test_every_pattern_that_is_searched_for_is_known() -> None:
 def test_no_byte_pattern_backtracks(worst: str) -> None:
     data = WORST[worst].encode()
     grammar.STRAY_BYTE.search(data)
-    for pattern in (*readers._lines(SIZE), *readers._lines(0)):
+    for pattern in (*message_readers._lines(SIZE), *message_readers._lines(0)):
         pattern.match(data)
         pattern.fullmatch(data)
 

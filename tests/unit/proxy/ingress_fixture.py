@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from egress.audit.facts import RefusalFacts
+from egress.audit.reported_facts import RefusalFacts
 from egress.proxy.event_loop import make_turns
 from egress.proxy.ingress.limits import IngressLimits
 from egress.proxy.ingress.listener import Authentication, Listener, ListenerKind

@@ -14,7 +14,7 @@ import pytest
 from egress.runtime import owner_lock
 from egress.runtime.errors import EngineUnavailableError
 from egress.runtime.owner_lock import OwnerLock, is_held, kept_lease, owner_of, try_kept_lock, write_owner
-from egress.unix.own_folder import lock_file
+from egress.unix.socket_folder import lock_file
 
 _HOLD = """
 import sys, pathlib

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from egress.runtime.docker import image_tree, superseded
+from egress.runtime.docker import image_tree, superseded_images
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.image_tree import ImageTree
 from egress.runtime.docker.images import downloads
@@ -82,7 +82,7 @@ def import_tree(
         except ImageMissingError:
             say(f"building {name} from the files of this machine")
             engine.import_image(archive, repository, digest[:16], changes)
-            superseded.remove_superseded(engine, repository)
+            superseded_images.remove_superseded(engine, repository)
     return name
 
 

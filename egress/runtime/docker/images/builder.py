@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from docker import APIClient
 from docker.errors import DockerException
 
-from egress.runtime.docker import superseded
+from egress.runtime.docker import superseded_images
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.images.recipes import Recipe
 from egress.runtime.docker.labels import IMAGE_LABEL
@@ -112,8 +112,8 @@ def build(
         finally:
             api.close()
     engine.image_id(name)
-    superseded.remove_stages(engine, stages)
-    superseded.remove_superseded(engine, name.partition(":")[0])
+    superseded_images.remove_stages(engine, stages)
+    superseded_images.remove_superseded(engine, name.partition(":")[0])
     return name
 
 

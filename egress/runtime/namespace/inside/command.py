@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from egress.runtime.namespace.inside import kernel
+from egress.runtime.namespace.inside import system_calls
 
 NOT_BEGUN_STATUS: Final = 125
 MAX_MESSAGE_BYTES: Final = 4096
@@ -59,7 +59,7 @@ def begin(
         _enter_confinement(confinement)
         _reset_signals()
         _change_folder(str(request["folder"]), reporter)
-        kernel.filter_calls(confinement.filter)
+        system_calls.filter_calls(confinement.filter)
     except OSError as error:
         _tell(reporter, "room" if error.errno in (errno.EAGAIN, errno.ENOMEM) else "rights")
         os._exit(NOT_BEGUN_STATUS)
@@ -73,15 +73,15 @@ def _take_streams(streams: Sequence[int]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number, inheritable=True)
     # Every other descriptor belongs to processes outside, and must not reach the program.
-    kernel.close_on_exec(3)
+    system_calls.close_on_exec(3)
 
 
 def _enter_confinement(confinement: Confinement) -> None:
-    kernel.be_readable(by_others=True)
-    kernel.write("/proc/self/oom_score_adj", _OOM_SCORE_ADJUSTMENT)
+    system_calls.be_readable(by_others=True)
+    system_calls.write("/proc/self/oom_score_adj", _OOM_SCORE_ADJUSTMENT)
     # Until exec this process still holds the init process's descriptors and memory, and other commands run as
     # the same user: they must not inspect it.
-    kernel.be_readable(by_others=False)
+    system_calls.be_readable(by_others=False)
     if confinement.freezer >= 0:
         os.write(confinement.freezer, b"0")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -93,11 +93,11 @@ def _enter_confinement(confinement: Confinement) -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (confinement.bounds["processes"],) * 2)
     # Groups and the bounding set are dropped before the user changes: afterwards the rights for it are gone.
     os.setns(confinement.users, _USER_NAMESPACE_FLAG)
-    kernel.drop_groups()
-    kernel.forget_capabilities()
+    system_calls.drop_groups()
+    system_calls.forget_capabilities()
     os.setresgid(confinement.group, confinement.group, confinement.group)
     os.setresuid(confinement.user, confinement.user, confinement.user)
-    kernel.drop_capabilities()
+    system_calls.drop_capabilities()
     os.umask(0o022)
 
 

@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from egress.runtime.namespace.inside import command, kernel
+from egress.runtime.namespace.inside import command, system_calls
 from egress.runtime.namespace.inside.command import MAX_MESSAGE_BYTES, Confinement
 from egress.unix.descriptors import receive
 
@@ -71,7 +71,7 @@ class InitProcess:
 
     def run(self) -> None:
         """Serve until a line is hung up."""
-        kernel.be_readable(by_others=False)
+        system_calls.be_readable(by_others=False)
         self._control.send(b"ready")
         while True:
             ready = {number for number, _ in self._poll.poll(self._poll_timeout())}
@@ -168,7 +168,7 @@ class InitProcess:
     # Commands
 
     def _reap(self) -> None:
-        for number, status in kernel.reaped():
+        for number, status in system_calls.reaped():
             each = self._commands.get(number)
             if each is not None:
                 code = os.waitstatus_to_exitcode(status)

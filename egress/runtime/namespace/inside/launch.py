@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Final
 
 from egress.runtime.door import socket_opener as door
-from egress.runtime.namespace.inside import kernel, network, root_mounts, user_namespaces
+from egress.runtime.namespace.inside import network, root_mounts, system_calls, user_namespaces
 from egress.runtime.namespace.inside import syscall_filter as calls
 from egress.runtime.namespace.inside.command import MAX_MESSAGE_BYTES, Confinement
 from egress.runtime.namespace.inside.init import InitProcess
@@ -63,7 +63,7 @@ class Launcher:
         self._controller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._controller.connect(str(plan["controller"]))
         for path in _strings(plan["groups"]):
-            kernel.write(path, "0")
+            system_calls.write(path, "0")
         if freezer := str(plan["freezer"]):
             self._freezer = os.open(freezer, os.O_WRONLY | os.O_CLOEXEC)
         sources, steps = plan["sources"], plan["steps"]
@@ -181,7 +181,7 @@ class Launcher:
         InitProcess(confinement, control, self._life).run()
 
     def _reap(self) -> None:
-        for number, status in kernel.reaped():
+        for number, status in system_calls.reaped():
             if number == self._first:
                 self._first = 0
                 self._tell({"ended": status})
@@ -213,5 +213,5 @@ def main(line: int) -> None:
         # Python imports codecs at first use, and no library will be reachable then.
         codecs.lookup(name)
     plan = json.loads(sys.stdin.buffer.read())
-    kernel.be_reaper()
+    system_calls.be_reaper()
     Launcher(plan, socket.socket(fileno=line)).run()

@@ -11,7 +11,7 @@ import struct
 from contextlib import suppress
 from typing import Final
 
-from egress.runtime.namespace.inside import kernel
+from egress.runtime.namespace.inside import system_calls
 
 _SET_FLAGS_IOCTL: Final = 0x8914
 _SET_ADDRESS_IOCTL: Final = 0x8916
@@ -28,8 +28,8 @@ def prepare(address: str) -> None:
     for name in ("all", "default", "lo"):
         # A kernel without IPv6 lacks the files.
         with suppress(FileNotFoundError):
-            kernel.write(_IPV6_SETTING_PATH % name, "1")
-    kernel.write(_LOW_PORTS_PATH, "0")
+            system_calls.write(_IPV6_SETTING_PATH % name, "1")
+    system_calls.write(_LOW_PORTS_PATH, "0")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         fcntl.ioctl(sock, _SET_FLAGS_IOCTL, struct.pack("16sh22x", _LOOPBACK_NAME, _UP_FLAGS))
         fcntl.ioctl(sock, _SET_ADDRESS_IOCTL, _with_address(address))

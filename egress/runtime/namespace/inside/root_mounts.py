@@ -13,7 +13,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from egress.runtime.namespace.inside import kernel
+from egress.runtime.namespace.inside import system_calls
 
 OLD_ROOT: Final = "/.egress"
 """The place of the old root, until init detaches it."""
@@ -50,27 +50,27 @@ class HostTrees:
         number = len(self._trees)
         tree = self._opened(path, number, alone=alone)
         self._trees.append(tree)
-        kernel.restrict(tree, attributes)
+        system_calls.restrict(tree, attributes)
 
     def _opened(self, path: str, number: int, *, alone: bool) -> int:
         if not alone:
-            return kernel.open_tree(path, recursive=True)
+            return system_calls.open_tree(path, recursive=True)
         place = _open_without_links(path)
         try:
             try:
-                return kernel.open_tree_of(place, recursive=False)
+                return system_calls.open_tree_of(place, recursive=False)
             except OSError as error:
                 # In an unprivileged user namespace, mounts below cannot be left out: they might hide files of
                 # the host. So they are cloned too, and covered.
                 if error.errno != errno.EINVAL:
                     raise
             self._below[number] = _mounted_below(path)
-            return kernel.open_tree_of(place, recursive=True)
+            return system_calls.open_tree_of(place, recursive=True)
         finally:
             os.close(place)
 
     def attach(self, number: int, path: str) -> None:
-        kernel.attach(self._trees[number], path)
+        system_calls.attach(self._trees[number], path)
         os.close(self._trees[number])
         for each in self._below.get(number, ()):
             _cover(path.rstrip("/") + each)
@@ -100,21 +100,21 @@ def _unescape_path(point: bytes) -> str:
 def _cover(path: str) -> None:
     """Hide a file or folder."""
     if os.path.isdir(path):  # noqa: PTH112
-        kernel.mount("tmpfs", path, "mode=0555,size=4k", ("nosuid", "nodev", "noexec"))
-        kernel.restrict_path(path, kernel.READ_ONLY)
+        system_calls.mount("tmpfs", path, "mode=0555,size=4k", ("nosuid", "nodev", "noexec"))
+        system_calls.restrict_path(path, system_calls.READ_ONLY)
     elif os.path.exists(path):  # noqa: PTH110
-        tree = kernel.open_tree("/dev/null", recursive=False)
-        kernel.attach(tree, path)
+        tree = system_calls.open_tree("/dev/null", recursive=False)
+        system_calls.attach(tree, path)
         os.close(tree)
 
 
 def build(trees: HostTrees, steps: Sequence[Step]) -> None:
     """Make the new root and enter it; the old one stays visible at `OLD_ROOT`."""
-    kernel.keep_mounts_private()
-    kernel.mount("tmpfs", _BUILD_FOLDER, "mode=0755")
+    system_calls.keep_mounts_private()
+    system_calls.mount("tmpfs", _BUILD_FOLDER, "mode=0755")
     os.mkdir(_BUILD_FOLDER + OLD_ROOT, 0o700)  # noqa: PTH102
     # pivot_root instead of chroot: a process with capabilities can leave a chroot.
-    kernel.pivot_root(_BUILD_FOLDER, _BUILD_FOLDER + OLD_ROOT)
+    system_calls.pivot_root(_BUILD_FOLDER, _BUILD_FOLDER + OLD_ROOT)
     os.chdir("/")
     for step in steps:
         _take_step(step, trees)
@@ -131,9 +131,9 @@ def _take_step(step: Step, trees: HostTrees) -> None:
     elif what == "tree":
         trees.attach(int(str(step[2])), path)
     elif what == "memory":
-        kernel.mount("tmpfs", path, str(step[2]))
+        system_calls.mount("tmpfs", path, str(step[2]))
     elif what == "still":
-        kernel.restrict_path(path, kernel.READ_ONLY)
+        system_calls.restrict_path(path, system_calls.READ_ONLY)
     else:
         raise ValueError(what)
 
@@ -144,7 +144,7 @@ def add_disks(disks: Sequence[Disk], owner: int) -> None:
     Each is mounted at a hidden place, and its folders are bind mounted to their paths: they share its size.
     """
     for disk in disks:
-        kernel.mount("tmpfs", OLD_ROOT, str(disk["options"]))
+        system_calls.mount("tmpfs", OLD_ROOT, str(disk["options"]))
         places = disk["places"]
         for number, (path, mode, inside) in enumerate(places if isinstance(places, list) else ()):
             folder = f"{OLD_ROOT}/{number}"
@@ -152,19 +152,19 @@ def add_disks(disks: Sequence[Disk], owner: int) -> None:
             os.chown(folder, owner, owner)
             os.chmod(folder, mode)  # noqa: PTH101
             _replace(path, folder, inside, owner)
-        kernel.detach(OLD_ROOT)
+        system_calls.detach(OLD_ROOT)
 
 
 def _replace(path: str, folder: str, inside: Sequence[str], owner: int) -> None:
     """Replace a folder by another, and keep the mounts inside of the replaced one."""
-    kept = [(each, os.path.isdir(each), kernel.open_tree(each, recursive=True)) for each in inside]  # noqa: PTH112
+    kept = [(each, os.path.isdir(each), system_calls.open_tree(each, recursive=True)) for each in inside]  # noqa: PTH112
     for each, is_folder, _ in kept:
         _make_place(folder, each.removeprefix(path.rstrip("/") + "/"), owner, is_folder=is_folder)
-    tree = kernel.open_tree(folder, recursive=False)
-    kernel.attach(tree, path)
+    tree = system_calls.open_tree(folder, recursive=False)
+    system_calls.attach(tree, path)
     os.close(tree)
     for each, _, tree in kept:
-        kernel.attach(tree, each)
+        system_calls.attach(tree, each)
         os.close(tree)
 
 
@@ -187,20 +187,20 @@ def complete(shared: str) -> None:
     `shared` holds the mount options of shared memory. Afterwards the old root is gone.
     """
     # A new /proc shows only the processes of this run's PID namespace.
-    kernel.mount("proc", "/proc", "", ("nosuid", "nodev", "noexec"))
+    system_calls.mount("proc", "/proc", "", ("nosuid", "nodev", "noexec"))
     for path in _COVERED_PATHS:
         _cover(path)
-    kernel.mount("devpts", "/dev/pts", "newinstance,ptmxmode=0666,mode=0620", ("nosuid", "noexec"))
-    kernel.mount("tmpfs", "/dev/shm", shared)  # noqa: S108 - that of the sandbox
-    kernel.detach(OLD_ROOT)
+    system_calls.mount("devpts", "/dev/pts", "newinstance,ptmxmode=0666,mode=0620", ("nosuid", "noexec"))
+    system_calls.mount("tmpfs", "/dev/shm", shared)  # noqa: S108 - that of the sandbox
+    system_calls.detach(OLD_ROOT)
 
 
 def close() -> None:
     """Make kernel settings and the root itself read-only."""
     for path in _READ_ONLY_PATHS:
         if os.path.exists(path):  # noqa: PTH110
-            tree = kernel.open_tree(path, recursive=True)
-            kernel.restrict(tree, kernel.READ_ONLY)
-            kernel.attach(tree, path)
+            tree = system_calls.open_tree(path, recursive=True)
+            system_calls.restrict(tree, system_calls.READ_ONLY)
+            system_calls.attach(tree, path)
             os.close(tree)
-    kernel.restrict_path("/", kernel.READ_ONLY)
+    system_calls.restrict_path("/", system_calls.READ_ONLY)

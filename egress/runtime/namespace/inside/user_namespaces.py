@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from egress.runtime.namespace.inside import kernel
+from egress.runtime.namespace.inside import system_calls
 
 _USER_NAMESPACE_FLAG: Final = 0x10000000
 _OUTER_LIMITS: Final[Mapping[str, str]] = {
@@ -48,16 +48,16 @@ def enter(flags: int, maps: Sequence[str]) -> None:
         return
     user, group = os.geteuid(), os.getegid()
     os.unshare(_USER_NAMESPACE_FLAG | flags)
-    kernel.be_readable(by_others=True)
+    system_calls.be_readable(by_others=True)
     # The kernel demands "deny" before an unprivileged process may write a group map.
-    kernel.write("/proc/self/setgroups", "deny")
-    kernel.write("/proc/self/uid_map", f"0 {user} 1")
-    kernel.write("/proc/self/gid_map", f"0 {group} 1")
+    system_calls.write("/proc/self/setgroups", "deny")
+    system_calls.write("/proc/self/uid_map", f"0 {user} 1")
+    system_calls.write("/proc/self/gid_map", f"0 {group} 1")
 
 
 def _enter_mapped(flags: int, maps: Sequence[str]) -> None:
     # A helper outside of the namespace writes the maps: only a process of the parent namespace may.
-    kernel.drop_groups()
+    system_calls.drop_groups()
     mine = os.getpid()
     hears, tells = os.pipe()
     helper = os.fork()
@@ -66,8 +66,8 @@ def _enter_mapped(flags: int, maps: Sequence[str]) -> None:
             os.close(tells)
             # The end without a byte means that `unshare` failed: no map is written then.
             if os.read(hears, 1):
-                kernel.write(f"/proc/{mine}/uid_map", maps[0])
-                kernel.write(f"/proc/{mine}/gid_map", maps[1])
+                system_calls.write(f"/proc/{mine}/uid_map", maps[0])
+                system_calls.write(f"/proc/{mine}/gid_map", maps[1])
                 os._exit(0)
         finally:
             os._exit(1)
@@ -83,7 +83,7 @@ def _enter_mapped(flags: int, maps: Sequence[str]) -> None:
     # Only now: before the maps exist, every id in the namespace is the overflow id.
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
-    kernel.be_readable(by_others=True)
+    system_calls.be_readable(by_others=True)
 
 
 def inner(user: InnerUser) -> int:
@@ -109,8 +109,8 @@ def inner(user: InnerUser) -> int:
         # Maps can be written only after `unshare`, so the byte of the helper is awaited.
         if not os.read(hears, 1):
             raise PermissionError(1, "no namespace for commands can be made")
-        kernel.write(f"/proc/{helper}/uid_map", f"{user.user} {user.outer} 1")
-        kernel.write(f"/proc/{helper}/gid_map", f"{user.group} {user.outer} 1")
+        system_calls.write(f"/proc/{helper}/uid_map", f"{user.user} {user.outer} 1")
+        system_calls.write(f"/proc/{helper}/gid_map", f"{user.group} {user.outer} 1")
         # Opened while the helper lives: from here on the descriptor keeps the namespace alive.
         found = os.open(f"/proc/{helper}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
         os.write(goes, b"x")
@@ -131,7 +131,7 @@ def _set_outer_limits() -> None:
         path = f"/proc/sys/user/{name}"
         # Older kernels lack some of these limits.
         if name == "max_user_namespaces" or os.path.exists(path):  # noqa: PTH110
-            kernel.write(path, limit)
+            system_calls.write(path, limit)
 
 
 def checked_freezer(file: int) -> int:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from egress.audit import Durations, ExchangeFacts, RefusalFacts, Sink
-from egress.audit.facts import NO_DURATIONS, Intent
+from egress.audit.reported_facts import NO_DURATIONS, Intent
 from egress.exchange import Destination
 from egress.review.pruning import Retention, prune
 from egress.types import Identity, Place, RuleRef, Slot

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from egress.address_check import OwnNetworks
-from egress.audit.facts import AuditStoppedError, Intent, RefusalFacts, Ticket
-from egress.audit.facts import TunnelFacts as Line
+from egress.audit.reported_facts import AuditStoppedError, Intent, RefusalFacts, Ticket
+from egress.audit.reported_facts import TunnelFacts as Line
 from egress.exchange import Destination
 from egress.proxy.clock import SystemClock
 from egress.proxy.event_loop import make_turns

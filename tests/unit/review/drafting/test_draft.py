@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.review.drafting.draft import draft
-from egress.review.drafting.outline import MAX_RULES
+from egress.review.drafting.rule_outline import MAX_RULES
 from egress.review.drafting.traffic import Traffic
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.policy import Policy

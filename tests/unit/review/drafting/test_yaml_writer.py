@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from egress.review.drafting.inherited import InheritedRules
-from egress.review.drafting.outline import outline_hosts
+from egress.review.drafting.rule_outline import outline_hosts
 from egress.review.drafting.traffic import Traffic
 from egress.review.drafting.yaml_writer import write_yaml
 from tests.unit.review.drafting.sample import GITHUB, exchange, tunnel

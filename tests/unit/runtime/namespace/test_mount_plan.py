@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from egress.runtime.errors import MountError
-from egress.runtime.namespace.inside.kernel import READ_ONLY
+from egress.runtime.namespace.inside.system_calls import READ_ONLY
 from egress.runtime.namespace.mount_plan import MountPlan
 
 
