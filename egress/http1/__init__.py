@@ -5,8 +5,8 @@ so its strictness is the defence against request smuggling.
 
 Theory of operation
     `fields` collects a block of lines from any number of reads and turns it into pairs; `heads` judges
-    a whole head: its target, its framing; `message_readers` read bodies and put the pieces into the order of a
-    connection; `message_writers` are the way back. `grammar` is the alphabet of both directions.
+    a whole head: its target, its framing; `message_readers` read bodies and put the pieces into the order
+    of a connection; `message_writers` are the way back. `grammar` is the alphabet of both directions.
 
 Rules of this package
     1. What can be read in two ways is refused, not repaired. The few exceptions, all for servers,

@@ -1,4 +1,4 @@
-"""One task for each connection of a listener that serves the proxy, not sandboxes: a bounded number at a time."""
+"""One task for each connection of a listener of the proxy's own: a bounded number at a time."""
 
 from __future__ import annotations
 
