@@ -104,19 +104,44 @@ class IdentityMap:
         pod = self._pod(uid)
         return pod is not None and not pod.is_over
 
+    def reached(self, kind: WatchKind) -> int:
+        """Return the version up to which every change of a collection is known."""
+        return self._collections[kind].reached
+
+    def changed(self, kind: WatchKind) -> int:
+        """Return the version of the newest change of a collection that is known."""
+        return self._collections[kind].changed
+
+    def pods_named(self, name: str) -> tuple[WatchedPod, ...]:
+        """Return the pods of this name; two while one is deleted and made anew."""
+        return tuple(pod for uid in self._pods_named.get(name, ()) if (pod := self._pod(uid)))
+
+    def siblings(self, name: str) -> frozenset[Address]:
+        """Return the addresses of the other live pods that the controller of this pod has made."""
+        owners = {owner.uid for pod in self.pods_named(name) if (owner := pod.metadata.controller)}
+        uids = {uid for owner in owners for uid in self._pods_of_sandbox.get(owner, ())}
+        others = [pod for uid in uids if (pod := self._pod(uid)) and pod.metadata.name != name]
+        return frozenset().union(*(pod.addresses for pod in others if self.is_current and not pod.is_over))
+
     def is_list_due(self, kind: WatchKind) -> bool:
         """Report whether a collection has to be listed anew, although its watch is not lost."""
         return self._collections[kind].is_list_due
 
     # Changes ----------------------------------------------------------------------------------
 
-    def apply(self, event: WatchEvent) -> frozenset[str]:
-        """Take one event of a watch. An error, such as a version that is too old, loses the watch."""
+    def apply(self, event: WatchEvent, *, is_watched: bool = True) -> frozenset[str]:
+        """Take one event of a watch. An error, such as a version that is too old, loses the watch.
+
+        Without `is_watched` the object was asked for by itself, and says nothing about those before it.
+        """
         if event.type is EventType.ERROR:
             self.lose(event.kind)
         collection, found = self._collections[event.kind], event.object
         if found is None:
+            collection.reach(event.version)
             return frozenset()
+        if is_watched:
+            collection.reach(found.metadata.version, found.metadata.version)
         if event.type is EventType.DELETED:
             known = collection.bury(found.metadata)
             return self._change(known, None) if known else frozenset()

@@ -22,6 +22,10 @@ class WatchedCollection:
     def __init__(self) -> None:
         self.objects: dict[str, WatchedObject] = {}
         self.is_current = False
+        self.reached = 0
+        """The version up to which every change is known."""
+        self.changed = 0
+        """The version of the newest change that is known; bookmarks and lists reach further."""
         self._deleted: dict[str, int] = {}
         self._listed_version = -1
 
@@ -39,6 +43,10 @@ class WatchedCollection:
         known = self.objects.get(metadata.uid)
         known_version = known.metadata.version if known else -1
         return metadata.version > max(known_version, self._deleted.get(metadata.uid, -1))
+
+    def reach(self, version: int, changed: int = 0) -> None:
+        """Take note of a version up to which the collection is known, and of its newest change."""
+        self.reached, self.changed = max(self.reached, version), max(self.changed, changed)
 
     def has_room(self, uid: str) -> bool:
         """Report whether an object fits; if not, the collection is not current any more.
@@ -76,6 +84,7 @@ class WatchedCollection:
         """Take note that there is nothing: whatever comes later is news."""
         self._deleted.clear()
         self._listed_version, self.is_current = -1, True
+        self.reached = self.changed = 0
 
     def is_overtaken(self, listed: WatchedList) -> bool:
         """Report whether a list is older than one that was taken before."""
@@ -84,5 +93,6 @@ class WatchedCollection:
     def close_list(self, listed: WatchedList) -> None:
         """Take note that a list was taken as a whole."""
         self._listed_version = listed.version
+        self.reach(listed.version, max((each.metadata.version for each in listed.objects), default=0))
         self._deleted = {uid: version for uid, version in self._deleted.items() if version > listed.version}
         self.is_current = True

@@ -215,6 +215,10 @@ class Settings(BaseSettings):
         default=None,
         description="Tell here by `GET /ready` whether it is ready; a port alone is on 127.0.0.1.",
     )
+    replica_lag: Seconds = Field(
+        default=30,
+        description="With `--kubernetes`: how long it may be ready while another replica knows more.",
+    )
     drain: Annotated[Seconds, SettingDisplay("TIME", "`30s`, and `120s` with `--kubernetes`")] = Field(
         default_factory=lambda given: 120 if given["kubernetes"] else 30,
         description="How long requests under way may take when it stops.",

@@ -64,3 +64,14 @@ def test_what_the_gateway_mounts_is_there(values: Json) -> None:
     (container,) = spec["template"]["spec"]["containers"]
     mounted = [each["name"] for each in container["volumeMounts"]]
     assert sorted(mounted) == sorted(each["name"] for each in (*spec["template"]["spec"]["volumes"], *claims))
+
+
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
+def test_replicas_reach_each_other_at_the_port_for_readiness_and_nobody_else_does(values: Json) -> None:
+    found = objects(values)
+    spec = one([each for each in found if each["metadata"]["name"] == "proxy"], "NetworkPolicy")["spec"]
+    has_others = one(found, "StatefulSet")["spec"]["replicas"] > 1
+    others = [{"podSelector": {"matchLabels": {"app": "egress-proxy"}}}]
+    ready = [{"port": 8081}]
+    assert [rule["from"] for rule in spec["ingress"] if ready[0] in rule["ports"]] == [others] * has_others
+    assert ({"to": others, "ports": ready} in spec["egress"]) is has_others

@@ -1,4 +1,4 @@
-"""A stand-in for an API server with single objects: read, watched by name, and Events that are created."""
+"""A stand-in for an API server with single objects too: read, watched by name, and Events created."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import override
 from urllib.parse import parse_qs, urlsplit
 
-from egress.kubernetes.watch_events import EventType
+from egress.kubernetes.watch_events import EventType, WatchKind
 from tests.cluster.fake_api_server import TOKEN, FakeApiServer, Json, _chunk, whole
+
+_COLLECTIONS = frozenset(WatchKind)
 
 
 @dataclass
@@ -67,6 +69,8 @@ class FakeObjectServer(FakeApiServer):
                 writer.write(whole(self.event_status, {}))
             elif self.status != 200:
                 writer.write(whole(self.status, {}))
+            elif urlsplit(target).path.rpartition("/")[2] in _COLLECTIONS:
+                await self._answer(head, target, writer)
             else:
                 await self._read(target, writer)
             await writer.drain()

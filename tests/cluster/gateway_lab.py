@@ -15,7 +15,8 @@ from typing import Any, Final, Self
 
 from egress.kubernetes.watch_events import EventType, WatchKind
 from tests.cli.command import put
-from tests.cluster.fake_api_server import FakeApiServer, Json, running
+from tests.cluster.fake_api_server import Json, running
+from tests.cluster.fake_object_server import FakeObjectServer
 from tests.proxy.injecting_proxy import BLIND, NAME, SECRET, certs, rules
 from tests.proxy.lab.certificates import trusting
 from tests.proxy.lab.channel import EndedError
@@ -34,11 +35,20 @@ REPLICA: Final = "egress-proxy-0"
 class GatewayLab:
     """The cluster, and its proxy."""
 
-    def __init__(self, folder: Path, *arguments: str, missing: frozenset[WatchKind] = frozenset()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        missing: frozenset[WatchKind] = frozenset(),
+        gateway: str = GATEWAY,
+        replica: str = REPLICA,
+    ) -> None:
         self.folder = folder
         self.arguments = arguments
-        self.server = FakeApiServer(missing=set(missing))
+        self.gateway, self.replica = gateway, replica
+        self.server = FakeObjectServer(missing=set(missing))
         self.upstream = RawUpstream(certs.good(NAME, BLIND))
+        self.is_on_configmap = "--rules-configmap" in arguments
         self._addresses: Iterator[str] = (f"127.77.{a}.{b}" for a in range(1, 250) for b in range(1, 250))
         self._names: Iterator[int] = iter(range(1_000_000))
         self._ended: asyncio.Event
@@ -51,23 +61,26 @@ class GatewayLab:
         assert begun.wait(30)
         ca = certs.write_ca(self.folder / "upstream-ca.pem")
         names = [word for name in (NAME, BLIND) for word in ("--resolve", f"{name}=127.0.0.1")]
-        text = rules(self.upstream.port, f"file:{put(self.folder / 'secret', SECRET)}")
+        text = self.rules()
         account = self.folder / "account"
         self.served = ServeProcess(
             self.folder,
             text,
             [
                 *("--upstream-ca", str(ca), *names, "--network", "--kubernetes"),
-                *("--service-account", str(account), "--transparent", GATEWAY),
-                *("--dns", f"{GATEWAY}:0", "--dns-answer", GATEWAY, *self.arguments),
+                *("--service-account", str(account), "--transparent", self.gateway),
+                *("--dns", f"{self.gateway}:0", "--dns-answer", self.gateway, *self.arguments),
             ],
             env={
                 "KUBERNETES_SERVICE_HOST": "127.0.0.1",
                 "KUBERNETES_SERVICE_PORT": str(self.api_port),
-                "HOSTNAME": REPLICA,
+                "HOSTNAME": self.replica,
             },
-            listen=f"{GATEWAY}:0",
+            trusted=not self.is_on_configmap,
+            listen=f"{self.gateway}:0",
         )
+        if self.is_on_configmap:
+            self.do(lambda: self.server.set("configmaps", "egress-rules", {"hosts.yaml": text}))
         self.served.start()
         self.authority = self.served.egress("ca", "export").out.encode()
         return self
@@ -87,6 +100,10 @@ class GatewayLab:
             self.api_port = (await stack.enter_async_context(running(account, self.server))).port
             begun.set()
             await self._ended.wait()
+
+    def rules(self) -> str:
+        """The text of the rules."""
+        return rules(self.upstream.port, f"file:{put(self.folder / 'secret', SECRET)}")
 
     # The cluster
 
@@ -137,12 +154,12 @@ class GatewayLab:
         """A client at an address, connected to the upstream through the proxy."""
         trust = certs.trust(("http/1.1",)) if name == BLIND else trusting(self.authority, ("http/1.1",))
         to = ("127.0.0.1", self.upstream.port)
-        return await connect(to, name, trust, proxy=(GATEWAY, self.served.port), source=source)
+        return await connect(to, name, trust, proxy=(self.gateway, self.served.port), source=source)
 
     async def visit_transparently(self, source: str) -> Peer:
         """A client that knows no proxy: names lead it to the gateway."""
         trust = trusting(self.authority, ("http/1.1",))
-        return await connect((GATEWAY, self.upstream.port), NAME, trust, source=source)
+        return await connect((self.gateway, self.upstream.port), NAME, trust, source=source)
 
     async def ask(self, source: str) -> tuple[int, str]:
         """One request on a connection of its own: status, and the code of a refusal."""
@@ -151,9 +168,9 @@ class GatewayLab:
 
     async def gate(self, source: str, uid: str) -> str:
         """The answer to the gate of a pod: a code, or the number of the question."""
-        async with await dial((GATEWAY, self.served.port), source) as peer:
+        async with await dial((self.gateway, self.served.port), source) as peer:
             body = f'{{"uid": "{uid}", "nonce": "n-1"}}'
-            head = f"POST /gate HTTP/1.1\r\nhost: {GATEWAY}\r\ncontent-length: {len(body)}\r\n\r\n"
+            head = f"POST /gate HTTP/1.1\r\nhost: {self.gateway}\r\ncontent-length: {len(body)}\r\n\r\n"
             response = await peer.request((head + body).encode())
         return response.header("egress-denied") or response.header("egress-nonce") or ""
 
@@ -166,7 +183,7 @@ class GatewayLab:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
             asking.settimeout(10)
             asking.bind((source, 0))
-            asking.sendto(query(NAME), (GATEWAY, self.names_port))
+            asking.sendto(query(NAME), (self.gateway, self.names_port))
             return told(asking.recv(4096))
 
     async def becomes(self, source: str, status: int, code: str = "") -> None:
@@ -186,3 +203,12 @@ class GatewayLab:
 def outcome(response: Response) -> tuple[int, str]:
     """The status of a response, and the code of a refusal."""
     return response.status, response.header("egress-denied") or ""
+
+
+async def readiness(port: int, host: str = "127.0.0.1", path: str = "/ready") -> tuple[int, str]:
+    """The answer of a gateway to a kubelet."""
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    return int(head.split(b" ")[1]), body.decode()

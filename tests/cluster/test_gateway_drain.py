@@ -7,19 +7,11 @@ import signal
 import time
 from pathlib import Path
 
-from tests.cluster.gateway_lab import PODS, GatewayLab, outcome
+from tests.cluster.gateway_lab import PODS, GatewayLab, outcome, readiness
 from tests.proxy.injecting_proxy import BLIND
 from tests.proxy.lab.raw_upstream import Say, Stall
 from tests.proxy.serve_process import until
 from tests.unit.kubernetes.watch_samples import plain_pod
-
-
-async def readiness(port: int) -> tuple[int, str]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /ready HTTP/1.1\r\nHost: a\r\n\r\n")
-    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-    writer.close()
-    return int(head.split(b" ")[1]), body.decode()
 
 
 async def becomes_ready(port: int) -> None:

@@ -1,7 +1,8 @@
 """Whether the proxy is ready, over TCP: for the kubelet, and for whatever balances between replicas.
 
-`GET /ready` is answered 200, or 503 with the reasons as lines of text. There is nothing else to ask for, and
-nothing that is said names a rule or a secret.
+`GET /ready` is answered 200, or 503 with the reasons as lines of text. `GET /replica` is the report of a
+gateway to its other replicas. There is nothing else to ask for, and nothing that is said names a rule or a
+secret.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 from egress.errors import UnreadableError, WireError, reason_of
+from egress.kubernetes.replica_report import REPLICA_PATH
 from egress.proxy.control.text_exchange import encode_text, read_request, read_to_end
 from egress.proxy.ingress.acceptor import Acceptor
 from egress.proxy.ingress.connection_tasks import ConnectionTasks
@@ -31,9 +33,15 @@ _ACCEPT_PAUSE: Final = 0.1
 class ReadyListener:
     """The listener, from `open` to `close`."""
 
-    def __init__(self, at: ListenAddress, problems: Callable[[], list[str]]) -> None:
-        """`problems` says why the proxy is not ready; nothing if it is."""
+    def __init__(
+        self,
+        at: ListenAddress,
+        problems: Callable[[], list[str]],
+        report: Callable[[], str] | None = None,
+    ) -> None:
+        """`problems` says why the proxy is not ready; nothing if it is. `report` is for other replicas."""
         self.at = at
+        self._report = report
         self._problems = problems
         self._acceptor: Acceptor | None = None
         self._conversations = ConnectionTasks(self._talk, _MAX_CONVERSATIONS)
@@ -73,9 +81,11 @@ class ReadyListener:
             head = None
         if head is None or head.form != "origin" or not head.framing.is_empty:
             return 400, "This is no request for readiness.\n"
-        if head.target != READY_PATH:
+        if head.target != READY_PATH and (head.target != REPLICA_PATH or self._report is None):
             return 404, f"There is only {READY_PATH}.\n"
         if head.method != "GET":
             return 405, "Use GET.\n"
+        if head.target == REPLICA_PATH and self._report is not None:
+            return 200, self._report()
         problems = self._problems()
         return (503, "".join(f"{each}\n" for each in problems)) if problems else (200, "ready\n")

@@ -12,11 +12,15 @@ from egress.cluster.event_writer import EventWriter, open_event_writer
 from egress.cluster.pod_lookup import PodLookup
 from egress.kubernetes.identity_map import IdentityMap
 from egress.kubernetes.pod_identity import REPLICA_VARIABLE
+from egress.kubernetes.replica_lag import ReplicaLag
+from egress.kubernetes.replica_report import RulesVersion
 from egress.kubernetes.watch_events import EventType, WatchedObject, WatchEvent, WatchKind
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.proxy.pods.node_gateway import read_gateways
 from egress.proxy.pods.pod_sandboxes import PodSandboxes
 from egress.proxy.pods.refusal_events import RefusalEvents
+from egress.proxy.pods.replica_watch import ReplicaWatch
+from egress.proxy.setting_values import ListenAddress
 from egress.telemetry.metric_families import MetricFamily, by_label
 from egress.types import Workload
 
@@ -30,6 +34,7 @@ class ClusterPods:
     sandboxes: PodSandboxes
     events: EventWriter
     _running: list[CollectionWatch] = field(default_factory=list)
+    _replicas: list[ReplicaWatch] = field(default_factory=list)
 
     def watches(self, note: Callable[[str], None]) -> tuple[CollectionWatch, ...]:
         """Make the watches, which run until they are cancelled; `note` is told why one was lost."""
@@ -52,7 +57,30 @@ class ClusterPods:
 
     def problems(self) -> list[str]:
         """Why it cannot be told whose a connection is; empty if it can."""
-        return [] if self.identities.is_current else ["the pods of the cluster are not known"]
+        if not self.identities.is_current:
+            return ["the pods of the cluster are not known"]
+        return [problem for each in self._replicas for problem in each.problems()]
+
+    def compare(
+        self,
+        engine: ProxyEngine,
+        at: ListenAddress,
+        patience: float,
+        rules: Callable[[], RulesVersion | None],
+    ) -> ReplicaWatch:
+        """Make the comparison with the other replicas, which runs until it is cancelled."""
+        made = ReplicaWatch(
+            name=self.events.replica,
+            at=at,
+            identities=self.identities,
+            events=self.events,
+            digest=lambda: engine.policy.digest,
+            rules=rules,
+            clock=engine.clock,
+            lag=ReplicaLag(patience),
+        )
+        self._replicas.append(made)
+        return made
 
 
 def open_pods(
@@ -66,7 +94,8 @@ def open_pods(
 
     def take(found: tuple[WatchedObject, ...]) -> None:
         for pod in found:
-            sandboxes.cut(identities.apply(WatchEvent(EventType.MODIFIED, WatchKind.PODS, pod)))
+            event = WatchEvent(EventType.MODIFIED, WatchKind.PODS, pod)
+            sandboxes.cut(identities.apply(event, is_watched=False))
 
     sandboxes.asker = PodLookup(api, take, engine.clock.monotonic)
     events = open_event_writer(api, gateway.replica, engine.clock.now)

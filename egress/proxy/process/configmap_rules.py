@@ -21,6 +21,8 @@ from egress.cluster.event_writer import ClusterEvent, EventWriter, ObjectReferen
 from egress.cluster.object_watch import ObjectWatch
 from egress.errors import ContentError, UnreadableError
 from egress.kubernetes.named_object import NamedObject
+from egress.kubernetes.replica_report import RulesVersion
+from egress.kubernetes.watch_events import version_number
 from egress.policy.rule_source import compile_rules
 from egress.proxy.clock import SystemClock
 from egress.proxy.control.rule_reload import ReloadOutcome
@@ -48,6 +50,14 @@ class ConfigMapRules:
     _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _why: str = field(default="", init=False)
     _told: tuple[str, ...] = field(default=(), init=False)
+    _compiled: tuple[str, int] = field(default=("", 0), init=False)
+    """The digest of the rules that were compiled last, and the version that they come from."""
+    _version: RulesVersion | None = field(default=None, init=False)
+
+    @property
+    def version(self) -> RulesVersion:
+        """The version of the rules in force; 0 before the first."""
+        return self._version or RulesVersion(0, 0)
 
     @property
     def names(self) -> str:
@@ -69,7 +79,10 @@ class ConfigMapRules:
                 f"create it in the namespace {self.api.namespace} with the key {RULES_KEY}, "
                 "and let the service account of this pod get and watch it",
             )
-        return compile_rules([self._text(found)], now)
+        loaded = compile_rules([self._text(found)], now)
+        if loaded.policy is not None:
+            self._compiled = (loaded.policy.digest, version_number(found.metadata.resource_version))
+        return loaded
 
     async def follow(self, reload: Reload) -> None:
         async with asyncio.TaskGroup() as group:
@@ -78,7 +91,15 @@ class ConfigMapRules:
             while True:
                 await self._changed.wait()
                 self._changed.clear()
-                self._tell(await reload(self._why))
+                outcome = await reload(self._why)
+                self._note_version(outcome.digest)
+                self._tell(outcome)
+
+    def _note_version(self, digest: str) -> None:
+        """Take note of the version in force: rules that were refused leave the one before."""
+        compiled, version = self._compiled
+        if compiled == digest and version != self.version.version:
+            self._version = RulesVersion(version, self.events.now())
 
     def _tell(self, outcome: ReloadOutcome) -> None:
         """Write an Event about a reload, unless it would repeat the last one."""

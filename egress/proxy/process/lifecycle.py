@@ -19,6 +19,7 @@ import itertools
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -41,10 +42,13 @@ from egress.proxy.process import logs
 from egress.proxy.process.start_values import ReadyReport, StartValues
 from egress.proxy.process.telemetry_start import start_telemetry
 from egress.proxy.process.wiring import ProxyParts, metrics_guard, open_audit, password_of, wire_proxy
-from egress.proxy.settings import unknown_variables
+from egress.proxy.settings import Settings, unknown_variables
 from egress.rules.compile.load import LoadResult
 from egress.rules.decide.decision import prepare_routes
 from egress.scrub import Needles
+
+if TYPE_CHECKING:
+    from egress.proxy.pods.replica_watch import ReplicaWatch
 
 _log = structlog.get_logger(__name__)
 
@@ -151,7 +155,8 @@ class ProxyServer:
         service = ControlService(engine, parts.door, listening, process, sandboxes, kept, parts.pods)
         handover = None if sandboxes is None else self._handover(sandboxes)
         scraped = self._scraped(parts, service, sandboxes)
-        told = None if values.ready is None else ReadyListener(values.ready, service.problems)
+        replicas = self._replicas(parts)
+        told = _readiness(values, service, replicas)
         prepare_routes(engine.policy)
         settle_interpreter()
         try:
@@ -180,6 +185,7 @@ class ProxyServer:
                 self._ticking(parts, service, folding),
                 self._watching(service),
                 *_watches_of_cluster(parts),
+                *(() if replicas is None else (replicas.run(),)),
             ):
                 self._keep(forever)
             self._say_started(engine)
@@ -229,6 +235,13 @@ class ProxyServer:
             return None
         guard = metrics_guard(self._values, parts, sandboxes)
         return MetricsListener(at, guard, service.metrics_text, self._clock.monotonic)
+
+    def _replicas(self, parts: ProxyParts) -> ReplicaWatch | None:
+        """Return the comparison with the other replicas, if there can be any and this one tells its state."""
+        values, rules = self._values, self._start.rules
+        if parts.pods is None or values.ready is None:
+            return None
+        return parts.pods.compare(parts.engine, values.ready, values.replica_lag, lambda: rules.version)
 
     # What is said
 
@@ -425,6 +438,18 @@ def _watches_of_cluster(parts: ProxyParts) -> list[Coroutine[None, None, None]]:
 
 def _log_lost_watch(cause: str) -> None:
     _log.warning("cluster.unknown", cause=cause)
+
+
+def _readiness(
+    values: Settings, service: ControlService, replicas: ReplicaWatch | None
+) -> ReadyListener | None:
+    if values.ready is None:
+        return None
+    if replicas is None:
+        return ReadyListener(values.ready, service.problems)
+    return ReadyListener(
+        values.ready, service.problems, lambda: replicas.report(ready=not service.problems())
+    )
 
 
 async def _end_all_tasks() -> None:

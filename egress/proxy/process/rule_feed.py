@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from egress.errors import EgressError
+from egress.kubernetes.replica_report import RulesVersion
 from egress.policy.rule_file_reader import printable_path
 from egress.policy.rule_files import find_rule_files
 from egress.policy.rule_source import RuleSource, read_rules
@@ -37,6 +38,11 @@ class RuleFeed(Protocol):
     @property
     def paths(self) -> tuple[Path, ...]:
         """The files of this machine, for hints that name them."""
+        ...
+
+    @property
+    def version(self) -> RulesVersion | None:
+        """The version of the rules in force in the cluster; None for files, which have none."""
         ...
 
     def files(self) -> list[str]:
@@ -68,6 +74,10 @@ class RuleFiles:
     @property
     def paths(self) -> tuple[Path, ...]:
         return self.chosen.paths
+
+    @property
+    def version(self) -> RulesVersion | None:
+        return None
 
     @property
     def watched(self) -> tuple[Path, ...]:

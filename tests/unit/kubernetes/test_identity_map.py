@@ -352,3 +352,49 @@ def test_a_plain_pod_and_a_pooled_one_have_no_template(claimed: IdentityMap) -> 
     found = claimed.find("10.0.0.9")
     assert isinstance(found, PodIdentity)
     assert found.template == ()
+
+
+def test_how_far_a_collection_is_known_and_its_newest_change() -> None:
+    identities = IdentityMap()
+    identities.replace(listed(PODS, 9, pod("p", 4, ADDRESS)))
+    assert (identities.reached(PODS), identities.changed(PODS)) == (9, 4)
+    put(identities, PODS, pod("p", 11, ADDRESS))
+    assert (identities.reached(PODS), identities.changed(PODS)) == (11, 11)
+    identities.apply(WatchEvent(EventType.BOOKMARK, PODS, version=20))
+    assert (identities.reached(PODS), identities.changed(PODS)) == (20, 11)
+    # An object that was asked for by itself says nothing about the changes before it.
+    identities.apply(event(PODS, pod("q", 30, "10.0.0.9")), is_watched=False)
+    assert (identities.reached(PODS), identities.changed(PODS)) == (20, 11)
+    identities.clear(PODS)
+    assert (identities.reached(PODS), identities.changed(PODS)) == (0, 0)
+
+
+def test_the_other_pods_of_a_controller_are_the_other_replicas() -> None:
+    def replica(number: int, address: str, made_by: str = "set", **fields: str) -> Json:
+        found = pod(f"egress-proxy-{number}", 1, address, **fields)
+        found["metadata"]["ownerReferences"] = [
+            {
+                "apiVersion": "apps/v1",
+                "kind": "StatefulSet",
+                "name": made_by,
+                "uid": made_by,
+                "controller": True,
+            }
+        ]
+        return found
+
+    identities = IdentityMap()
+    pods = [
+        replica(0, "10.0.0.1"),
+        replica(1, "10.0.0.2"),
+        replica(2, "10.0.0.3", phase="Failed"),
+        replica(3, "10.0.0.4", "another-set"),
+        plain_pod("job", 1, "10.0.0.5"),
+    ]
+    identities.replace(listed(PODS, 9, *pods))
+    assert identities.siblings("egress-proxy-0") == frozenset(), "before the map is current"
+    for kind in (SANDBOXES, CLAIMS, WatchKind.TEMPLATES):
+        identities.replace(listed(kind, 0))
+    assert {str(each) for each in identities.siblings("egress-proxy-0")} == {"10.0.0.2"}
+    assert identities.siblings("job") == identities.siblings("nobody") == frozenset()
+    assert [each.metadata.uid for each in identities.pods_named("egress-proxy-0")] == ["egress-proxy-0-uid"]
