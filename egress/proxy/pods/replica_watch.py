@@ -120,9 +120,7 @@ class ReplicaWatch:
     def _tell(self, reason: str, message: str) -> None:
         for pod in self.identities.pods_named(self.name):
             about = ObjectReference("Pod", pod.metadata.name, pod.metadata.uid)
-            self.events.tell(
-                ClusterEvent(about, reason, message, "Warning" if self._behind else "Normal")
-            )
+            self.events.tell(ClusterEvent(about, reason, message, "Warning" if self._behind else "Normal"))
 
 
 async def _get(at: ListenAddress) -> bytes:
