@@ -187,6 +187,22 @@ CODES: dict[str, RefusalCode] = {
     "limit.response_body": RefusalCode(
         403, "The response body is larger than the rules allow.", "Ask for less."
     ),
+    # Requests of git
+    "git.endpoint": RefusalCode(
+        400, "This is no request of git over smart HTTP.", "Use git, and name one service."
+    ),
+    "git.commands": RefusalCode(
+        400, "The commands of this push cannot be read.", "Push without --signed, fewer refs at once."
+    ),
+    "git.repository": RefusalCode(403, "No rule allows this with this repository.", ASK_OPERATOR_HINT),
+    "git.ref": RefusalCode(403, "No rule allows a push to this ref.", ASK_OPERATOR_HINT),
+    "git.create": RefusalCode(403, "No rule allows creating this ref.", ASK_OPERATOR_HINT),
+    "git.delete": RefusalCode(403, "No rule allows deleting this ref.", ASK_OPERATOR_HINT),
+    "git.forward": RefusalCode(
+        403, "Cannot prove that this is a fast-forward.", "Fetch, rebase or merge, and push again."
+    ),
+    "git.tag": RefusalCode(403, "No rule allows moving a tag.", "Push it under another name."),
+    "git.option": RefusalCode(403, "No rule allows this push option.", "Push without it."),
     # The upstream
     "address.refused": RefusalCode(
         403, "The host resolves to an address that may not be dialled.", ASK_OPERATOR_HINT

@@ -47,6 +47,8 @@ class Facts:
     """Bytes at the beginning of the body from which the facts come. What follows may be anything."""
     can_improve: bool = False
     """More of the body may still change a denial: if the rules deny, the inspector is fed on."""
+    context: object = None
+    """What else the kind needs to answer a denial. Rules do not see it."""
 
 
 @value_class
@@ -57,6 +59,8 @@ class Unreadable:
     """The code of the refusal, listed in `egress.errors.CODES`."""
     detail: str = ""
     """What is wrong, in a constant text: nothing of the body."""
+    context: object = None
+    """What the kind needs to answer a denial."""
 
 
 Inspection = More | Facts | Unreadable
@@ -87,6 +91,8 @@ class Refusal:
     """The deny rule, such as `api.github.com#no-deletes`."""
     item: str = ""
     """The part of the request that no rule covers, cut and printable: the client's own text."""
+    item_codes: tuple[str, ...] = ()
+    """A code for each item of the facts, in their order; empty for an item that is not refused by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +142,8 @@ class BodyKind(Protocol):
         """
         ...
 
-    def answer(self, refusal: Refusal, facts: Facts | None) -> RefusalAnswer:
-        """Write a denial in the language of this kind; `facts` are None for an unreadable body."""
+    def answer(self, refusal: Refusal, found: Facts | Unreadable | None) -> RefusalAnswer:
+        """Write a denial in the language of this kind; `found` is None where the body was not looked at."""
         ...
 
 

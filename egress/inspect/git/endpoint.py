@@ -16,7 +16,7 @@ Service = Literal["git-upload-pack", "git-receive-pack"]
 FETCH: Final[Service] = "git-upload-pack"
 PUSH: Final[Service] = "git-receive-pack"
 _DISCOVERY: Final = "/info/refs"
-_PATH_ENDS: Final = (_DISCOVERY, f"/{FETCH}", f"/{PUSH}")
+PATH_ENDS: Final = (_DISCOVERY, f"/{FETCH}", f"/{PUSH}")
 _QUERIES: Final[dict[str, Service]] = {f"service={FETCH}": FETCH, f"service={PUSH}": PUSH}
 
 
@@ -32,13 +32,13 @@ class GitEndpoint:
 
 def is_git_path(path: str) -> bool:
     """Tell whether some server may take this path for git's, whatever its case and with a slash behind it."""
-    return path.lower().removesuffix("/").endswith(_PATH_ENDS)
+    return path.lower().removesuffix("/").endswith(PATH_ENDS)
 
 
 def read_endpoint(method: str, target: str) -> GitEndpoint | Unreadable:
     """Read a canonical target, path and query."""
     path, mark, query = target.partition("?")
-    for end in _PATH_ENDS:
+    for end in PATH_ENDS:
         if path.endswith(end) and len(path) > len(end) + 1:
             break
     else:

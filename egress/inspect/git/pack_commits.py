@@ -1,8 +1,8 @@
 """The commits at the head of a pack.
 
-git writes commits before all other objects, and whole. Reading stops at the first object that is no whole
-commit or tag, at a bound, and at the first fault: the server judges the pack. An object id is the digest of
-the bytes that were read, so no pack can pass one commit off for another.
+git writes commits before all other objects, whole or as deltas of each other. Reading stops at the first
+object that is no commit or tag, at a bound, and at the first fault: the server judges the pack. An object id
+is the digest of the bytes that were read, so no pack can pass one commit off for another.
 """
 
 from __future__ import annotations
@@ -12,23 +12,31 @@ import re
 import zlib
 from typing import Final, NamedTuple
 
+from egress.inspect.git.pack_delta import DeltaError, apply_delta
 from egress.inspect.git.push_request import PACK_SIGNATURE, ObjectFormat
 
 MAX_PACK_BYTES: Final = 16 * 1024 * 1024
 MAX_OBJECTS: Final = 10_000
 MAX_OBJECT_BYTES: Final = 1024 * 1024
-MAX_INFLATED_BYTES: Final = 32 * 1024 * 1024
-"""Most bytes of all objects: a deflated object grows by up to a thousand times, and each is hashed."""
+MAX_INFLATED_BYTES: Final = 16 * 1024 * 1024
+"""Most bytes of all objects: they are kept for deltas, and a deflated one grows by up to a thousand times."""
+MAX_DELTA_BYTES: Final = 512 * 1024
+"""Most bytes of all deltas: each byte may be a step of work."""
 
 _HEADER_BYTES: Final = 12
 _PIECE_BYTES: Final = 2048
 _VERSIONS: Final = frozenset((2, 3))
+_MAX_OFFSET_BYTES: Final = 5
 _COMMIT: Final = 1
 _TAG: Final = 4
+_OFS_DELTA: Final = 6
+_REF_DELTA: Final = 7
+_KINDS: Final = frozenset((_COMMIT, _TAG, _OFS_DELTA, _REF_DELTA))
 _PARENTS: Final[dict[ObjectFormat, re.Pattern[bytes]]] = {
     "sha1": re.compile(rb"tree [0-9a-f]{40}\n((?:parent [0-9a-f]{40}\n)*+)author "),
     "sha256": re.compile(rb"tree [0-9a-f]{64}\n((?:parent [0-9a-f]{64}\n)*+)author "),
 }
+_ID_BYTES: Final[dict[ObjectFormat, int]] = {"sha1": 20, "sha256": 32}
 
 
 class Commit(NamedTuple):
@@ -38,18 +46,30 @@ class Commit(NamedTuple):
     parents: tuple[str, ...]
 
 
+class _Header(NamedTuple):
+    kind: int
+    size: int
+    base: int | str | None
+    """The place or the id of the object that a delta is of."""
+    end: int
+    """Bytes of the header."""
+
+
 class PackCommits:
     """Reads commits out of a pack that is fed in any pieces."""
 
     __slots__ = (
         "_buffer",
+        "_commits",
+        "_delta_room",
         "_format",
-        "_inflated",
-        "_is_commit",
+        "_header",
+        "_inflated_room",
         "_left",
         "_object",
+        "_place",
         "_room",
-        "_size",
+        "_start",
         "_zlib",
         "is_over",
     )
@@ -57,15 +77,19 @@ class PackCommits:
     def __init__(self, object_format: ObjectFormat = "sha1") -> None:
         self._format = object_format
         self._buffer = bytearray()
+        self._place = 0
+        """Where in the pack the buffer begins."""
         self._left: int | None = None
         """Objects that are still to come; None before the header of the pack."""
-        self._room = MAX_PACK_BYTES
-        self._inflated = 0
+        self._room, self._inflated_room = MAX_PACK_BYTES, MAX_INFLATED_BYTES
+        self._delta_room = MAX_DELTA_BYTES
+        self._header = _Header(0, 0, None, 0)
+        self._start = 0
         self._zlib: zlib._Decompress | None = None
         """The decoder of the object that is being read."""
         self._object = bytearray()
-        self._size = 0
-        self._is_commit = False
+        self._commits: dict[int | str, bytes] = {}
+        """The content of each commit, by its place and by its id."""
         self.is_over = False
         """No more commits will be found."""
 
@@ -98,8 +122,7 @@ class PackCommits:
     def _read_pack_header(self) -> bool:
         if len(self._buffer) < _HEADER_BYTES:
             return False
-        header = bytes(self._buffer[:_HEADER_BYTES])
-        del self._buffer[:_HEADER_BYTES]
+        header = self._take(_HEADER_BYTES)
         version = int.from_bytes(header[4:8])
         if not header.startswith(PACK_SIGNATURE) or version not in _VERSIONS:
             self._stop()
@@ -107,44 +130,37 @@ class PackCommits:
         return True
 
     def _read_object_header(self) -> bool:
-        """Read type and size: four bits of size in the first byte, seven in each that follows."""
-        size, shift = 0, 4
-        for at, byte in enumerate(self._buffer):
-            size |= (byte & 0x0F) if at == 0 else (byte & 0x7F) << shift
-            shift += 7 if at else 0
-            if size > MAX_OBJECT_BYTES or shift > 32:
-                break
-            if byte & 0x80:
-                continue
-            if (self._buffer[0] >> 4) & 7 in (_COMMIT, _TAG):
-                self._begin_object(size, header_bytes=at + 1)
-                return True
-            break
-        else:
+        try:
+            header = _object_header(self._buffer, self._place, _ID_BYTES[self._format])
+        except ValueError:
+            self._stop()
             return False
-        self._stop()
-        return False
-
-    def _begin_object(self, size: int, *, header_bytes: int) -> None:
-        self._is_commit = (self._buffer[0] >> 4) & 7 == _COMMIT
-        del self._buffer[:header_bytes]
-        self._size, self._zlib = size, zlib.decompressobj()
+        if header is None:
+            return False
+        # An object of another kind ends the commits, and so does a delta of one.
+        if header.base is not None and header.base not in self._commits:
+            self._stop()
+            return False
+        self._header, self._start, self._zlib = header, self._place, zlib.decompressobj()
+        self._take(header.end)
         self._object.clear()
+        return True
 
     def _inflate(self, decoder: zlib._Decompress, found: list[Commit]) -> bool:
         # By small pieces: the decoder copies what it does not take, and many objects fit into one read.
+        size = self._header.size
         while self._buffer and not decoder.eof:
             piece = bytes(self._buffer[:_PIECE_BYTES])
             try:
                 # One byte more than the object has: a bound of 0 would be none.
-                data = decoder.decompress(piece, self._size + 1 - len(self._object))
+                data = decoder.decompress(piece, size + 1 - len(self._object))
             except zlib.error:
                 self._stop()
                 return False
             self._object += data
-            self._inflated += len(data)
-            del self._buffer[: len(piece) - len(decoder.unconsumed_tail) - len(decoder.unused_data)]
-            if len(self._object) > self._size or self._inflated > MAX_INFLATED_BYTES:
+            self._inflated_room -= len(data)
+            self._take(len(piece) - len(decoder.unconsumed_tail) - len(decoder.unused_data))
+            if len(self._object) > size or self._inflated_room < 0:
                 self._stop()
                 return False
         if not decoder.eof:
@@ -155,21 +171,86 @@ class PackCommits:
     def _end_object(self, found: list[Commit]) -> None:
         self._zlib = None
         self._left = (self._left or 1) - 1
-        whole = bytes(self._object)
-        if len(whole) != self._size:
+        whole: bytes | None = bytes(self._object)
+        if len(self._object) != self._header.size:
+            whole = None
+        elif self._header.base is not None:
+            whole = self._resolved(self._commits[self._header.base], bytes(self._object))
+        elif self._header.kind == _TAG:
+            return
+        parents = None if whole is None else _PARENTS[self._format].match(whole)
+        if whole is None or parents is None:
             self._stop()
-        elif self._is_commit:
-            parents = _PARENTS[self._format].match(whole)
-            if parents is None:
-                self._stop()
-                return
-            digest = hashlib.new(self._format, b"commit %d\0" % len(whole), usedforsecurity=False)
-            digest.update(whole)
-            words = parents[1].decode("ascii").split("\n")
-            found.append(Commit(digest.hexdigest(), tuple(word[7:] for word in words if word)))
+            return
+        digest = hashlib.new(self._format, b"commit %d\0" % len(whole), usedforsecurity=False)
+        digest.update(whole)
+        oid = digest.hexdigest()
+        self._commits[self._start] = self._commits[oid] = whole
+        words = parents[1].decode("ascii").split("\n")
+        found.append(Commit(oid, tuple(word[7:] for word in words if word)))
+
+    def _resolved(self, base: bytes, delta: bytes) -> bytes | None:
+        self._delta_room -= len(delta)
+        if self._delta_room < 0:
+            return None
+        try:
+            made = apply_delta(base, delta, min(MAX_OBJECT_BYTES, self._inflated_room))
+        except DeltaError:
+            return None
+        self._inflated_room -= len(made)
+        return made
+
+    def _take(self, count: int) -> bytes:
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        self._place += count
+        return taken
 
     def _stop(self) -> None:
         self.is_over = True
         self._zlib = None
         self._buffer.clear()
         self._object.clear()
+        self._commits.clear()
+
+
+def _object_header(data: bytearray, place: int, id_bytes: int) -> _Header | None:
+    """Read the header that `data` begins with, at `place` of the pack; None before it is complete.
+
+    Raises ValueError for an object that is not read.
+    """
+    size, shift = 0, 4
+    for at, byte in enumerate(data):
+        # Four bits of size in the first byte, seven in each that follows.
+        size |= (byte & 0x0F) if at == 0 else (byte & 0x7F) << shift
+        shift += 7 if at else 0
+        if size > MAX_OBJECT_BYTES or shift > 32:
+            raise ValueError("the object is too large")
+        if not byte & 0x80:
+            kind, end = (data[0] >> 4) & 7, at + 1
+            break
+    else:
+        return None
+    if kind == _OFS_DELTA:
+        read = _offset(data, end)
+        return None if read is None else _Header(kind, size, place - read[0], read[1])
+    if kind == _REF_DELTA:
+        base = bytes(data[end : end + id_bytes])
+        return None if len(base) < id_bytes else _Header(kind, size, base.hex(), end + id_bytes)
+    if kind not in _KINDS:
+        raise ValueError("the object is no commit")
+    return _Header(kind, size, None, end)
+
+
+def _offset(data: bytearray, at: int) -> tuple[int, int] | None:
+    """Read how far before a delta its base begins; return it with the end of the header."""
+    offset = 0
+    for end, byte in enumerate(data[at : at + _MAX_OFFSET_BYTES], at + 1):
+        offset = (offset << 7) | (byte & 0x7F)
+        if not byte & 0x80:
+            return offset, end
+        # Each byte that goes on counts one more, so that no offset has two spellings.
+        offset += 1
+    if len(data) >= at + _MAX_OFFSET_BYTES:
+        raise ValueError("the offset is too large")
+    return None

@@ -218,7 +218,7 @@ class PushReader:
             self._part = _Part.PACK
             return
         option = _text(_without_newline(line))
-        if _CONTROL.search(option) is not None or len(self._options) >= MAX_PUSH_OPTIONS:
+        if not is_push_option(option) or len(self._options) >= MAX_PUSH_OPTIONS:
             raise WireError("A push option is malformed, or there are too many.")
         self._options.append(option)
 
@@ -240,6 +240,11 @@ class PushReader:
         return PushRequest(
             tuple(self._commands), self.capabilities, tuple(self._options), frozenset(self._shallow)
         )
+
+
+def is_push_option(text: str) -> bool:
+    """Tell whether this may be a push option: one line without control characters."""
+    return bool(text) and _CONTROL.search(text) is None
 
 
 def _without_newline(line: bytes) -> bytes:

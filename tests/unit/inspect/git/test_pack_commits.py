@@ -23,6 +23,7 @@ from tests.unit.inspect.git.git_bytes import (
     pack_of,
     packed,
 )
+from tests.unit.inspect.git.test_pack_delta import sized
 
 FIRST = commit(A)
 SECOND = commit(FIRST.oid, B)
@@ -123,7 +124,7 @@ def test_bounds_what_objects_inflate_to(monkeypatch: pytest.MonkeyPatch) -> None
     data = pack([*bombs, packed(COMMIT, FIRST.content)])
     found, reader = read(data)
     assert (found, reader.is_over) == ([], True)
-    assert reader._inflated <= 3 * MAX_OBJECT_BYTES
+    assert reader._inflated_room >= -MAX_OBJECT_BYTES
     monkeypatch.undo()
     assert oids(data) == [FIRST.oid]
 
@@ -150,6 +151,67 @@ def test_many_objects_in_one_piece_cost_no_more_than_in_many(monkeypatch: pytest
     monkeypatch.setattr(zlib, "decompressobj", Counting)
     assert len(oids(data)) == len(chain)
     assert handed < 2048 * (len(chain) + 1)
+
+
+def delta_of(base: bytes, content: bytes) -> bytes:
+    """A delta that takes over how the base begins."""
+    shared = next(at for at, (one, other) in enumerate(zip(base, content, strict=False)) if one != other)
+    rest = content[shared:]
+    inserts = b"".join(
+        bytes([len(rest[at : at + 127])]) + rest[at : at + 127] for at in range(0, len(rest), 127)
+    )
+    return sized(len(base)) + sized(len(content)) + b"\x90" + bytes([shared]) + inserts
+
+
+def ofs_delta(base: bytes, content: bytes, distance: int) -> bytes:
+    """A delta of the object that begins so many bytes before it."""
+    delta = delta_of(base, content)
+    assert 128 <= distance < 128 + 2**14
+    offset = bytes([(distance - 128) >> 7 | 0x80, (distance - 128) & 0x7F])
+    whole = packed(OFS_DELTA, delta)
+    header = whole[: whole.index(zlib.compress(delta))]
+    return header + offset + zlib.compress(delta)
+
+
+def ref_delta(base: str, delta: bytes) -> bytes:
+    """A delta of the object with this id."""
+    whole = packed(REF_DELTA, delta)
+    return whole[: whole.index(zlib.compress(delta))] + bytes.fromhex(base) + zlib.compress(delta)
+
+
+LIKE = commit(A, message="x" * 300)
+ALIKE = commit(B, message="x" * 300)
+
+
+@pytest.mark.parametrize("step", [0, 1, 13])
+def test_reads_commits_that_are_deltas_of_others(step: int) -> None:
+    first = packed(COMMIT, LIKE.content)
+    by_place = ofs_delta(LIKE.content, ALIKE.content, len(first))
+    by_id = ref_delta(LIKE.oid, delta_of(LIKE.content, ALIKE.content))
+    for second in (by_place, by_id):
+        found, _ = read(pack([first, second]), step)
+        assert found == [Commit(LIKE.oid, (A,)), Commit(ALIKE.oid, (B,))]
+
+
+def test_stops_at_a_delta_of_something_else() -> None:
+    first = packed(COMMIT, LIKE.content)
+    delta = delta_of(LIKE.content, ALIKE.content)
+    foreign = ref_delta(A, delta)
+    elsewhere = ofs_delta(LIKE.content, ALIKE.content, len(first) + 1)
+    broken = ref_delta(LIKE.oid, delta[:-1])
+    for second in (foreign, elsewhere, broken):
+        found, reader = read(pack([first, second]))
+        assert ([each.oid for each in found], reader.is_over) == ([LIKE.oid], True)
+
+
+def test_bounds_the_bytes_of_deltas(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = packed(COMMIT, LIKE.content)
+    delta = delta_of(LIKE.content, ALIKE.content)
+    data = pack([first, ref_delta(LIKE.oid, delta)])
+    monkeypatch.setattr(pack_commits, "MAX_DELTA_BYTES", len(delta) - 1)
+    assert oids(data) == [LIKE.oid]
+    monkeypatch.setattr(pack_commits, "MAX_DELTA_BYTES", len(delta))
+    assert oids(data) == [LIKE.oid, ALIKE.oid]
 
 
 def test_ids_of_sha256() -> None:
