@@ -77,17 +77,19 @@ class Authority:
 
     @classmethod
     def load_mounted(cls, path: Path, now: int) -> Authority:
-        """Read an authority that a cluster keeps, and that all replicas of a proxy have together.
+        """Read the authority that a cluster keeps, and that all replicas of a proxy have together.
 
-        Raises `UnreadableError` and `ContentError`, also for one that has expired.
+        Of two the older one: every pod trusts it, and pods from before the renewal trust no other.
+        Raises `UnreadableError` and `ContentError`, also where each has expired.
         """
-        authority = cls(path.stem, *keyfile.read_from_cluster(path))
-        if not authority.is_valid_at(now):
+        found = (cls(path.stem, *pair) for pair in keyfile.read_from_cluster(path))
+        valid = next((each for each in found if each.is_valid_at(now)), None)
+        if valid is None:
             raise ContentError(
                 f"the certificate authority in {path} has expired, or the clock is wrong",
                 "take it out of its secret, delete the ConfigMap of its certificate, and run `egress k8s ca`",
             )
-        return authority
+        return valid
 
     @property
     def certificate_pem(self) -> bytes:

@@ -8,8 +8,10 @@ Errors name the file and never quote its content.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +27,9 @@ from cryptography.hazmat.primitives.serialization import (
 from egress.errors import ContentError, UnreadableError, reason_of
 from egress.private_file import FOLDER_MODE, read_mounted, read_private, refuse_others, write_atomically
 
+MAX_AUTHORITIES: Final = 2
 _MAX_BYTES: Final = 1 << 20
+_KEY_BEGIN: Final = re.compile(rb"-----BEGIN PRIVATE KEY-----")
 _ANOTHER_FOLDER: Final = "name another folder with --state-dir"
 _FROM_CLUSTER: Final = "let `egress k8s ca` make it in a cluster, and mount the secret"
 
@@ -39,13 +43,31 @@ def read(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     return parse(_content(path), str(path), _new_one(path))
 
 
-def read_from_cluster(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    """Return key and certificate of a file that a cluster mounts; raises what `read` raises."""
+def read_from_cluster(path: Path) -> tuple[tuple[ec.EllipticCurvePrivateKey, x509.Certificate], ...]:
+    """Return each key and certificate of a file that a cluster mounts, the oldest first.
+
+    Raises what `read` raises.
+    """
     try:
         data = read_mounted(path, _MAX_BYTES, _FROM_CLUSTER)
     except FileNotFoundError:
         raise UnreadableError(f"no certificate authority at {path}", _FROM_CLUSTER) from None
-    return parse(data, str(path), _FROM_CLUSTER)
+    return parse_all(data, str(path), _FROM_CLUSTER)
+
+
+def parse_all(
+    data: bytes, place: str, cure: str
+) -> tuple[tuple[ec.EllipticCurvePrivateKey, x509.Certificate], ...]:
+    """Return each key and certificate of a file with one authority, or two of which one takes over.
+
+    Raises `ContentError`, which names the place.
+    """
+    # A release that knows of one authority reads the first, so the older one is first.
+    starts = [found.start() for found in _KEY_BEGIN.finditer(data)]
+    if len(starts) > MAX_AUTHORITIES:
+        raise ContentError(f"{place} contains more than {MAX_AUTHORITIES} certificate authorities", cure)
+    parts = [data[start:end] for start, end in pairwise([0, *starts[1:], len(data)])]
+    return tuple(parse(part, place, cure) for part in parts)
 
 
 def parse(data: bytes, place: str, cure: str) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:

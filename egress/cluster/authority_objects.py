@@ -1,7 +1,8 @@
 """The authority of a gateway as objects of its namespace: the key for its replicas, the certificate for pods.
 
-Both are created and never changed: whoever trusts a certificate would be cut off by another one. Two jobs at
-a time are no harm, since the API server lets only one of them create the Secret, and both go on from there.
+The job creates both and never changes them: whoever trusts a certificate would be cut off by another one. Two
+jobs at a time are no harm, since the API server lets only one of them create the Secret, and both go on from
+there. `authority_renewal` puts a second authority beside the first.
 """
 
 from __future__ import annotations
@@ -30,10 +31,16 @@ _LABELS: Final = {"app.kubernetes.io/name": "egress"}
 
 @dataclass(frozen=True, slots=True)
 class TrustTexts:
-    """What pods get: the certificate alone, and with the public roots."""
+    """The texts for pods: the certificates alone, and with the public roots."""
 
-    certificate: str
+    certificates: tuple[str, ...]
+    """One, or two during a renewal."""
     bundle: str
+
+    @property
+    def data(self) -> Json:
+        """The data of the ConfigMap."""
+        return {CERTIFICATE_KEY: "".join(self.certificates), BUNDLE_KEY: self.bundle}
 
 
 def keep_authority(api: ClusterApi, make: Callable[[], bytes]) -> tuple[bytes, bool]:
@@ -47,14 +54,20 @@ def keep_authority(api: ClusterApi, make: Callable[[], bytes]) -> tuple[bytes, b
     data = {name: base64.b64encode(file).decode("ascii") for name, file in files.items()}
     if _create(api, "secrets", AUTHORITY_NAME, {"kind": "Secret", "type": "Opaque", "data": data}):
         return made, True
-    secret = _read(api, "secrets", AUTHORITY_NAME)
-    found = _data(secret).get(AUTHORITY_KEY)
-    if found is None and AUDIT_KEY in _data(secret):
+    secret = read_object(api, "secrets", AUTHORITY_NAME)
+    found = data_of(secret).get(AUTHORITY_KEY)
+    if found is None and AUDIT_KEY in data_of(secret):
         # Taken out to be renewed: the key of the log stays, or its lines could not be verified any more.
-        _add_authority(api, secret, data[AUTHORITY_KEY])
+        put_authority(api, secret, made)
         return made, True
+    return file_of(api, secret), False
+
+
+def file_of(api: ClusterApi, secret: Json) -> bytes:
+    """Return the file of the authority in its Secret. Raises `ContentError`."""
+    found = data_of(secret).get(AUTHORITY_KEY)
     try:
-        return base64.b64decode(found if isinstance(found, str) else "", validate=True), False
+        return base64.b64decode(found if isinstance(found, str) else "", validate=True)
     except (binascii.Error, ValueError):
         # The text may be a key: it is not quoted.
         raise ContentError(
@@ -62,30 +75,37 @@ def keep_authority(api: ClusterApi, make: Callable[[], bytes]) -> tuple[bytes, b
         ) from None
 
 
-def _add_authority(api: ClusterApi, secret: Json, data: str) -> None:
-    meta = secret.get("metadata")
-    version = meta.get("resourceVersion") if isinstance(meta, dict) else None
+def put_authority(api: ClusterApi, secret: Json, file: bytes) -> None:
+    """Put another file into the Secret that was read. Raises `ApiRefusedError` if it has changed since."""
     # Of two jobs the one that saw an older version is refused, and tries again as a new pod.
-    change = {"metadata": {"resourceVersion": version}, "data": {AUTHORITY_KEY: data}}
+    change = {
+        "metadata": {"resourceVersion": metadata_of(secret).get("resourceVersion")},
+        "data": {AUTHORITY_KEY: base64.b64encode(file).decode("ascii")},
+    }
     call(api, "PATCH", f"{_path(api, 'secrets')}/{AUTHORITY_NAME}", change)
 
 
 def keep_trust(api: ClusterApi, texts: TrustTexts) -> bool:
-    """Create the ConfigMap that sandboxes mount; return False if it is there with this certificate.
+    """Create the ConfigMap that sandboxes mount; return False if it is there with these certificates.
 
-    Raises `ContentError` if it has another one: sandboxes would refuse what the gateway shows.
+    Raises `ContentError` if it lacks one: sandboxes would refuse what the gateway shows.
     """
-    data = {CERTIFICATE_KEY: texts.certificate, BUNDLE_KEY: texts.bundle}
-    if _create(api, "configmaps", TRUST_NAME, {"kind": "ConfigMap", "data": data}):
+    if _create(api, "configmaps", TRUST_NAME, {"kind": "ConfigMap", "data": texts.data}):
         return True
-    found = _data(_read(api, "configmaps", TRUST_NAME))
-    # While an authority is exchanged the ConfigMap holds two certificates.
-    if any(texts.certificate.strip() not in str(found.get(key, "")) for key in (CERTIFICATE_KEY, BUNDLE_KEY)):
+    if not trusts(read_object(api, "configmaps", TRUST_NAME), texts):
         raise ContentError(
             f"the ConfigMap {TRUST_NAME} does not hold the certificate of the Secret {AUTHORITY_NAME}",
-            f"add it, or delete the ConfigMap: `kubectl -n {api.namespace} delete configmap {TRUST_NAME}`",
+            f"run `egress k8s ca --namespace {api.namespace} --renew` if a renewal was cut short, or delete "
+            f"the ConfigMap: `kubectl -n {api.namespace} delete configmap {TRUST_NAME}`",
         )
     return False
+
+
+def trusts(configmap: Json, texts: TrustTexts) -> bool:
+    """Report whether the ConfigMap of sandboxes holds each of these certificates."""
+    data = data_of(configmap)
+    held = [str(data.get(key, "")) for key in (CERTIFICATE_KEY, BUNDLE_KEY)]
+    return all(each.strip() in text for each in texts.certificates for text in held)
 
 
 def _create(api: ClusterApi, resource: str, name: str, value: Json) -> bool:
@@ -99,7 +119,8 @@ def _create(api: ClusterApi, resource: str, name: str, value: Json) -> bool:
     return True
 
 
-def _read(api: ClusterApi, resource: str, name: str) -> Json:
+def read_object(api: ClusterApi, resource: str, name: str) -> Json:
+    """Read a Secret or a ConfigMap. Raises `ApiRefusedError`, and `UnreadableError`."""
     return call(api, "GET", f"{_path(api, resource)}/{name}")
 
 
@@ -107,7 +128,14 @@ def _path(api: ClusterApi, resource: str) -> str:
     return f"/api/v1/namespaces/{api.namespace}/{resource}"
 
 
-def _data(found: Json) -> Json:
+def metadata_of(found: Json) -> Json:
+    """Return the metadata of an object."""
+    metadata = found.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def data_of(found: Json) -> Json:
+    """Return the data of a Secret or a ConfigMap."""
     data = found.get("data")
     return data if isinstance(data, dict) else {}
 

@@ -124,6 +124,8 @@ DIALLING = {
     "egress gate --blocked 10.96.0.1:443 --blocked 169.254.169.254:80 --proxy 10.96.0.92:3128",
     'egress gate --blocked 10.96.0.1:443 --gateway 10.96.0.92:3128 --uid "$POD_UID"',
     "egress k8s ca --namespace agents",
+    "egress k8s ca --namespace agents --renew",
+    "egress k8s ca --namespace agents --retire",
     "egress log collect agents/log --kubernetes -n agents --key agents/audit.key",
     "egress net-lock",
     "egress net-lock --proxy-user 20001",

@@ -73,7 +73,7 @@ def new() -> bytes:
 
 def texts_of(file: bytes) -> TrustTexts:
     pem = Authority("gateway", *keyfile.parse(file, "here", "")).certificate_pem
-    return TrustTexts(pem.decode(), merged_bundle(pem).decode())
+    return TrustTexts((pem.decode(),), merged_bundle(pem).decode())
 
 
 async def test_the_first_job_makes_the_key_and_the_certificate(server: ObjectStore, api: ClusterApi) -> None:

@@ -155,7 +155,7 @@ def test_the_file_that_a_cluster_mounts_is_read_as_it_is(tmp_path: Path) -> None
     file = tmp_path / "authority.pem"
     file.write_bytes(keyfile.as_pem(KEY, ROOT))
     file.chmod(0o440)
-    key, certificate = keyfile.read_from_cluster(file)
+    ((key, certificate),) = keyfile.read_from_cluster(file)
     assert (key.private_numbers(), certificate) == (KEY.private_numbers(), ROOT)
     file.chmod(0o444)
     with pytest.raises(UnreadableError, match="open to other users"):
