@@ -59,28 +59,10 @@ class GatewayLab:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run(begun)))
         self._thread.start()
         assert begun.wait(30)
-        ca = certs.write_ca(self.folder / "upstream-ca.pem")
-        names = [word for name in (NAME, BLIND) for word in ("--resolve", f"{name}=127.0.0.1")]
-        text = self.rules()
-        account = self.folder / "account"
-        self.served = ServeProcess(
-            self.folder,
-            text,
-            [
-                *("--upstream-ca", str(ca), *names, "--network", "--kubernetes"),
-                *("--service-account", str(account), "--transparent", self.gateway),
-                *("--dns", f"{self.gateway}:0", "--dns-answer", self.gateway, *self.arguments),
-            ],
-            env={
-                "KUBERNETES_SERVICE_HOST": "127.0.0.1",
-                "KUBERNETES_SERVICE_PORT": str(self.api_port),
-                "HOSTNAME": self.replica,
-            },
-            trusted=not self.is_on_configmap,
-            listen=f"{self.gateway}:0",
-        )
         if self.is_on_configmap:
+            text = self.rules()
             self.do(lambda: self.server.set("configmaps", "egress-rules", {"hosts.yaml": text}))
+        self.served = self.process(self.folder, self.gateway, self.replica)
         self.served.start()
         self.authority = self.served.egress("ca", "export").out.encode()
         return self
@@ -100,6 +82,21 @@ class GatewayLab:
             self.api_port = (await stack.enter_async_context(running(account, self.server))).port
             begun.set()
             await self._ended.wait()
+
+    def process(self, folder: Path, gateway: str, replica: str) -> ServeProcess:
+        """A replica at an address, which is not started yet."""
+        ca = certs.write_ca(self.folder / "upstream-ca.pem")
+        names = [word for name in (NAME, BLIND) for word in ("--resolve", f"{name}=127.0.0.1")]
+        words = ["--upstream-ca", str(ca), *names, "--network", "--kubernetes", "--transparent", gateway]
+        words += ["--service-account", str(self.folder / "account")]
+        words += ["--dns", f"{gateway}:0", "--dns-answer", gateway, *self.arguments]
+        env = {
+            "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+            "KUBERNETES_SERVICE_PORT": str(self.api_port),
+            "HOSTNAME": replica,
+        }
+        trusted, listen = not self.is_on_configmap, f"{gateway}:0"
+        return ServeProcess(folder, self.rules(), words, env=env, trusted=trusted, listen=listen)
 
     def rules(self) -> str:
         """The text of the rules."""
