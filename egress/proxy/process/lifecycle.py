@@ -39,7 +39,7 @@ from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports
 from egress.proxy.ingress.listener_handover import HandoverServer, HandoverTarget
 from egress.proxy.lanes.engine import ProxyEngine
 from egress.proxy.process import logs
-from egress.proxy.process.mounted_authority import MountedAuthority
+from egress.proxy.process.mounted_authority import follow_authority
 from egress.proxy.process.start_values import ReadyReport, StartValues
 from egress.proxy.process.telemetry_start import start_telemetry
 from egress.proxy.process.wiring import ProxyParts, metrics_guard, open_audit, password_of, wire_proxy
@@ -187,7 +187,7 @@ class ProxyServer:
                 self._watching(service),
                 *_watches_of_cluster(parts),
                 *(() if replicas is None else (replicas.run(),)),
-                *self._following_authority(engine),
+                *follow_authority(values, engine),
             ):
                 self._keep(forever)
             self._say_started(engine)
@@ -346,13 +346,6 @@ class ProxyServer:
             service.policies.expire()
             if parts.engine.telemetry is not None:
                 parts.engine.telemetry.tick(service.metric_families)
-
-    def _following_authority(self, engine: ProxyEngine) -> list[Coroutine[None, None, None]]:
-        path = self._values.authority_file
-        if path is None:
-            return []
-        current, now = engine.sandboxes[self._values.sandbox].authority, self._clock.now
-        return [MountedAuthority(path, lambda: list(engine.sandboxes.values()), now, current).run()]
 
     async def _watching(self, service: ControlService) -> None:
         await self._start.rules.follow(service.reload)

@@ -8,7 +8,7 @@ file.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,8 @@ import structlog
 
 from egress.ca.authority import Authority
 from egress.errors import EgressError
-from egress.proxy.lanes.engine import ServedSandbox
+from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
+from egress.proxy.settings import Settings
 
 POLL_INTERVAL: Final = 2.0
 
@@ -68,3 +69,14 @@ class MountedAuthority:
         for each in self.sandboxes():
             each.authority = found
         _log.info("authority.changed", fingerprint=found.fingerprint)
+
+
+def follow_authority(values: Settings, engine: ProxyEngine) -> list[Coroutine[None, None, None]]:
+    """Return what follows the file of the settings; nothing if they name none."""
+    if values.authority_file is None:
+        return []
+    current = engine.sandboxes[values.sandbox].authority
+    mounted = MountedAuthority(
+        values.authority_file, lambda: list(engine.sandboxes.values()), engine.clock.now, current
+    )
+    return [mounted.run()]
