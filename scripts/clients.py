@@ -11,15 +11,11 @@ makes the page of it.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TypedDict
 
+from scripts.asked_tests import ask_tests, renew_and_report
 from scripts.pages import ROOT
 
 TABLE = ROOT / "docs/clients.json"
@@ -90,24 +86,7 @@ def declared(tests: Iterable[str] = (TESTS,), *options: str) -> Found:
 
 def asked(*arguments: str) -> Found:
     """Run pytest with these arguments, and read what it wrote down."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "found.json"
-        pytest = (sys.executable, "-m", "pytest", "-q", "-p", f"{TESTS.replace('/', '.')}.record")
-        ran = subprocess.run(
-            [*pytest, "--record", str(file), *arguments],
-            cwd=ROOT,
-            # The table speaks of what the night proves: large bodies, and tests that take long.
-            env={**os.environ, "EGRESS_TEST_TIER": "nightly"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        # 1 is that tests failed, which is for the caller to see.
-        if ran.returncode not in (0, 1):
-            raise SystemExit(f"clients: the tests could not be asked\n{ran.stdout}")
-        found = json.loads(file.read_text(encoding="utf-8"))
+    found, _ = ask_tests("clients", f"{TESTS.replace('/', '.')}.record", "--record", *arguments)
     capabilities: dict[str, str] = found["capabilities"]
     claims = by_client(found["claims"])
     clients: dict[str, Declared] = found["clients"]
@@ -153,13 +132,5 @@ def write(found: Table) -> None:
     TABLE.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def main() -> None:
-    """Write the table, and say what in it stays as it was."""
-    left = list(renew(sys.argv[1:]))
-    for line in left:
-        print(f"clients: {line}", file=sys.stderr)
-    sys.exit(1 if left else 0)
-
-
 if __name__ == "__main__":
-    main()
+    renew_and_report("clients", renew)

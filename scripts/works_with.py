@@ -10,15 +10,12 @@ passed; one that could not be run stands there with the reason. `python -m scrip
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypedDict
 
+from scripts.asked_tests import ask_tests, renew_and_report
 from scripts.pages import ROOT
 
 TOOL_TABLE = ROOT / "docs/works-with.json"
@@ -77,37 +74,9 @@ def declared_tools() -> ToolFindings:
 
 def _asked(*arguments: str) -> ToolFindings:
     """Run pytest with these arguments, and read what it wrote down."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "found.json"
-        ran = subprocess.run(
-            [
-                *(
-                    sys.executable,
-                    "-m",
-                    "pytest",
-                    "-q",
-                    "-p",
-                    "tests.tools.record",
-                    "--works-with",
-                    str(file),
-                ),
-                *arguments,
-            ],
-            cwd=ROOT,
-            # In the gate a tool runs in one runtime at most; the night runs it in both.
-            env={**os.environ, "EGRESS_TEST_TIER": "nightly"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        # 1 is that tests failed, which is for the caller to see.
-        if ran.returncode not in (0, 1):
-            raise SystemExit(f"works_with: the tests could not be asked\n{ran.stdout}")
-        if ran.returncode:
-            print(ran.stdout, file=sys.stderr)
-        found = json.loads(file.read_text(encoding="utf-8"))
+    found, failures = ask_tests("works_with", "tests.tools.record", "--works-with", *arguments)
+    if failures:
+        print(failures, file=sys.stderr)
     claims: list[tuple[str, str, str, str]] = [tuple(each) for each in found["claims"]]
     tools: dict[str, ToolRow] = found["tools"]
     rows: dict[str, ToolRow] = {name: {**row, "proves": _proves(name, claims)} for name, row in tools.items()}
@@ -143,13 +112,5 @@ def renew_tools(names: Sequence[str]) -> Iterator[str]:
     TOOL_TABLE.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def main() -> None:
-    """Write the table, and say what in it stays as it was."""
-    left = list(renew_tools(sys.argv[1:]))
-    for line in left:
-        print(f"works_with: {line}", file=sys.stderr)
-    sys.exit(1 if left else 0)
-
-
 if __name__ == "__main__":
-    main()
+    renew_and_report("works_with", renew_tools)

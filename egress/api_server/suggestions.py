@@ -13,10 +13,11 @@ from egress.api.log_schema import SuggestedStepView, SuggestionView
 from egress.fleet.control_client import ask_fleet_proxy
 from egress.fleet.errors import RequestNotLoggedError
 from egress.fleet.protocol import FleetInfo
-from egress.review import Index
+from egress.review import Index, LogEntry
 from egress.runtime.errors import GatewayRefusedError
 
 if TYPE_CHECKING:
+    from egress.review.drafting import LineSuggestion
     from egress.review.drafting.preset_offer import PresetOffer
 
 _MICROSECONDS = 1_000_000
@@ -25,35 +26,37 @@ _MICROSECONDS = 1_000_000
 def suggest_for(index: Index, about: FleetInfo, request: str, now: int) -> SuggestionView:
     """Return the suggestion for a request of this run. Raises `RequestNotLoggedError`."""
     # Imported here: it loads the compiler of rules, which no other call of the API needs.
-    from egress.policy.bundled_presets import preset_texts  # noqa: PLC0415
-    from egress.policy.rule_file_reader import printable_path, read_text  # noqa: PLC0415
-    from egress.policy.rule_files import find_rule_files  # noqa: PLC0415
-    from egress.review.drafting import is_decided, observe, suggest  # noqa: PLC0415
-    from egress.rules.compile.load import RuleText, load  # noqa: PLC0415
+    from egress.review.drafting import is_decided  # noqa: PLC0415
 
     line = index.newest(request, lambda each: is_decided(each, request) and each.text("run") == about.run)
-    seen = observe(line.fields) if line is not None else None
-    if line is None or seen is None:
+    found = _suggestion(line, about, now // _MICROSECONDS) if line is not None else None
+    if found is None:
         raise RequestNotLoggedError(
             "the log of this run has no such request", "the denial that the sandbox received has the id"
         )
-    # The files as they are now: the change has to fit the text into which it is pasted.
-    paths = find_rule_files(_rule_files(about), Path())
-    sources = [RuleText(printable_path(path), read_text(path)) for path in paths]
-    seconds = now // _MICROSECONDS
-    found = suggest(seen, line.text("address"), sources, preset_texts(), seconds)
-    policy = load(sources, preset_texts(), seconds).policy
+    told = found.suggestion
     return SuggestionView(
         request=request,
-        code=found.code,
-        refusal=found.refusal,
-        steps=tuple(SuggestedStepView(where=each.where, yaml=each.yaml) for each in found.steps),
-        risks=found.risks,
-        outcome=found.outcome,
-        preset=found.preset.name if found.preset else "",
-        preset_step=_preset_step(found.preset),
-        is_current=policy is not None and policy.digest == line.text("policy"),
+        code=told.code,
+        refusal=told.refusal,
+        steps=tuple(SuggestedStepView(where=each.where, yaml=each.yaml) for each in told.steps),
+        risks=told.risks,
+        outcome=told.outcome,
+        preset=told.preset.name if told.preset else "",
+        preset_step=_preset_step(told.preset),
+        is_current=found.is_current,
     )
+
+
+def _suggestion(line: LogEntry, about: FleetInfo, now: int) -> LineSuggestion | None:
+    from egress.policy.bundled_presets import preset_texts  # noqa: PLC0415
+    from egress.policy.rule_files import read_rule_texts  # noqa: PLC0415
+    from egress.review.drafting import suggest_for_line  # noqa: PLC0415
+    from egress.rules.compile.load import load  # noqa: PLC0415
+
+    # The files as they are now: the change has to fit the text into which it is pasted.
+    sources = read_rule_texts(_rule_files(about))
+    return suggest_for_line(line, sources, load(sources, preset_texts(), now).policy, now)
 
 
 def _preset_step(preset: PresetOffer | None) -> SuggestedStepView | None:

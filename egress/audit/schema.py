@@ -77,13 +77,8 @@ from egress.audit.lines_about_sandboxes import (
 # Actions of sandboxes ------------------------------------------------------------------------------
 
 
-class ExchangeLine(LogLine, tag="exchange"):
-    """A request and its answer. The line is written when the exchange has ended.
-
-    Some codes appear only in the log, because no answer carries them. `rule.allowed`, `host.allowed` and
-    `observed` say what let the request through. `client.left`: the client hung up before the end.
-    `lane.ended`: the exchange was given up for no reason that has a code of its own.
-    """
+class TrafficLine(LogLine):
+    """The sandbox of a line about its traffic. These fields come first, in the order of the lines' bytes."""
 
     sandbox: Sandbox = ""
     profile: Profile = None
@@ -95,6 +90,16 @@ class ExchangeLine(LogLine, tag="exchange"):
     claim: Claim = UNSET
     claim_uid: ClaimUid = UNSET
     replica: Replica = UNSET
+
+
+class ExchangeLine(TrafficLine, tag="exchange"):
+    """A request and its answer. The line is written when the exchange has ended.
+
+    Some codes appear only in the log, because no answer carries them. `rule.allowed`, `host.allowed` and
+    `observed` say what let the request through. `client.left`: the client hung up before the end.
+    `lane.ended`: the exchange was given up for no reason that has a code of its own.
+    """
+
     entry: Entry = ""
     connection: ConnectionId = ""
     request: RequestId = ""
@@ -186,7 +191,7 @@ class ExchangeLine(LogLine, tag="exchange"):
     facts: Facts = UNSET
 
 
-class TunnelLine(LogLine, tag="tunnel"):
+class TunnelLine(TrafficLine, tag="tunnel"):
     """A tunnel that has ended: bytes that were passed on unread, for a host with `intercept: never`.
 
     One with the verdict `deny` was given up before a byte had gone to the upstream.
@@ -206,16 +211,6 @@ class TunnelLine(LogLine, tag="tunnel"):
         "bytes_down": 91520,
     }
 
-    sandbox: Sandbox = ""
-    profile: Profile = None
-    listener: Listener = ""
-    peer: Peer = UNSET
-    namespace: Namespace = UNSET
-    pod: Pod = UNSET
-    pod_uid: PodUid = UNSET
-    claim: Claim = UNSET
-    claim_uid: ClaimUid = UNSET
-    replica: Replica = UNSET
     entry: Entry = ""
     connection: ConnectionId = ""
     request: RequestId = ""
@@ -240,7 +235,7 @@ class TunnelLine(LogLine, tag="tunnel"):
     facts: Facts = UNSET
 
 
-class RefusalLine(LogLine, tag="refusal"):
+class RefusalLine(TrafficLine, tag="refusal"):
     """A connection that was refused before it carried a request, or a DNS question that was not answered.
 
     The name server also writes `protocol.refused` for messages that it does not serve, such as answers, zone
@@ -260,16 +255,6 @@ class RefusalLine(LogLine, tag="refusal"):
         "place": None,
     }
 
-    sandbox: Sandbox = ""
-    profile: Profile = None
-    listener: Listener = ""
-    peer: Peer = UNSET
-    namespace: Namespace = UNSET
-    pod: Pod = UNSET
-    pod_uid: PodUid = UNSET
-    claim: Claim = UNSET
-    claim_uid: ClaimUid = UNSET
-    replica: Replica = UNSET
     entry: Annotated[
         Name, about("As for an exchange, or `dns`; empty where the client named no destination.", "dns")
     ] = ""

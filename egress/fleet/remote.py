@@ -170,15 +170,7 @@ class RemoteRuntime:
                     CommandEventData, "exec", {"name": name}, body=settings, keep=True
                 )
                 with followed as events:
-                    end = received.take(events)
-            return ExecResult(
-                exit_code=end.exit_code,
-                stdout_bytes=received.stdout,
-                stderr_bytes=received.stderr,
-                duration=end.duration,
-                timed_out=end.timed_out,
-                truncated=received.truncated,
-            )
+                    return received.take(events)[0]
         process = self._begin(name, command, output, is_exec=True)
         try:
             return process.wait()

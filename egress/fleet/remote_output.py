@@ -12,6 +12,7 @@ from egress.fleet.api_values import error_of
 from egress.fleet.remote_process import gone_error, protocol_error
 from egress.runtime.command_result import CapturedStream
 from egress.runtime.protocol import Output
+from egress.runtime.spec import ExecResult
 
 
 class CommandEventData(Struct, frozen=True, kw_only=True):
@@ -34,20 +35,8 @@ class RemoteOutput:
         self._stdout = CapturedStream(most_output, output.stdout)
         self._stderr = CapturedStream(most_output, output.stderr)
 
-    @property
-    def stdout(self) -> bytes:
-        return self._stdout.data()
-
-    @property
-    def stderr(self) -> bytes:
-        return self._stderr.data()
-
-    @property
-    def truncated(self) -> bool:
-        return self._stdout.truncated or self._stderr.truncated
-
-    def take(self, events: EventStream[CommandEventData]) -> CommandEventData:
-        """Take events until the command has ended, and return the last one.
+    def take(self, events: EventStream[CommandEventData]) -> tuple[ExecResult, bool]:
+        """Take events until the command has ended; return its result, and whether its shell goes on.
 
         Raises the problem of the command, or `FleetUnavailableError` where the events end without one.
         """
@@ -66,7 +55,15 @@ class RemoteOutput:
         if end is None:
             # A lost connection must not look like the end of the command.
             raise gone_error()
-        return end
+        result = ExecResult(
+            exit_code=end.exit_code,
+            stdout_bytes=self._stdout.data(),
+            stderr_bytes=self._stderr.data(),
+            duration=end.duration,
+            timed_out=end.timed_out,
+            truncated=self._stdout.truncated or self._stderr.truncated,
+        )
+        return result, end.state_kept
 
 
 def _bytes(text: str) -> bytes:

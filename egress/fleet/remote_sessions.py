@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import asdict
 
 from egress.api.client import ApiClient, EventStream
 from egress.api.session_schema import SessionCommandSettings, SessionSettings, SessionsView, SessionView
@@ -79,16 +80,8 @@ class RemoteSessionCommand:
 
     def wait(self) -> SessionResult:
         with self._stack:
-            end = self._output.take(self._events)
-        return SessionResult(
-            exit_code=end.exit_code,
-            stdout_bytes=self._output.stdout,
-            stderr_bytes=self._output.stderr,
-            duration=end.duration,
-            timed_out=end.timed_out,
-            truncated=self._output.truncated,
-            state_kept=end.state_kept,
-        )
+            result, is_kept = self._output.take(self._events)
+        return SessionResult(**asdict(result), state_kept=is_kept)
 
     def kill(self) -> None:
         self._events.end()

@@ -15,7 +15,8 @@ from egress.kubernetes.manifest_findings import ManifestFinding, finding_at
 from egress.kubernetes.manifest_node import ManifestNode
 from egress.kubernetes.pod_injection import TRUST_VOLUME
 from egress.kubernetes.pod_shapes import PodShape
-from egress.kubernetes.sidecar_injection import DIVERTED_PORTS, PROXY_USER, TRUST_COMMAND
+from egress.kubernetes.sidecar_injection import PROXY_USER, TRUST_COMMAND
+from egress.netlock.diverted_ports import DIVERTED_PORTS
 
 _USER_OPTION = "--proxy-user="
 

@@ -34,8 +34,6 @@ PROXY_USER: Final = 10001
 """The user of the image of the proxy. The lock takes it for granted where its argument names no other."""
 WORKLOAD_USER: Final = 1000
 LOOPBACK: Final = "127.0.0.1"
-DIVERTED_PORTS: Final = frozenset({53, 80, 443})
-"""Ports at which the lock leads everybody to the proxy, whatever the address."""
 TRUST_COMMAND: Final = ("/opt/egress/bin/python", "/opt/egress/share/trust.py")
 _STATE_VOLUME, _RUN_VOLUME, _SCRATCH_VOLUME = "egress-state", "egress-run", "egress-scratch"
 _RULES_VOLUME: Final = "egress-rules"

@@ -9,13 +9,17 @@ from __future__ import annotations
 from typing import Final
 
 from egress.netlock import expressions
+from egress.netlock.diverted_ports import DIVERTED_TCP_PORTS, DIVERTED_UDP_PORTS
 from egress.netlock.expressions import Protocol
 from egress.netlock.netlink import FilterMessage, nested, number32, text
 
 TABLE: Final = "egress"
 LOOPBACK_DEVICE: Final = 1
 """The index of the loopback device: in each network it is the first one."""
-DIVERTED_PORTS: Final = ((Protocol.TCP, 443), (Protocol.TCP, 80), (Protocol.TCP, 53), (Protocol.UDP, 53))
+_DIVERTED: Final = (
+    *((Protocol.TCP, port) for port in DIVERTED_TCP_PORTS),
+    *((Protocol.UDP, port) for port in DIVERTED_UDP_PORTS),
+)
 _NEW_TABLE, _DELETE_TABLE, _NEW_CHAIN, _NEW_RULE = 0, 2, 3, 6
 _OUTPUT_HOOK: Final = 3
 _DIVERT, _REFUSE = "divert", "refuse"
@@ -47,7 +51,7 @@ def divert_rules(proxy_user: int) -> tuple[Rule, ...]:
         (*expressions.owner_is(proxy_user), expressions.accept()),
         *(
             (*expressions.is_protocol(protocol), *expressions.port_is(port), expressions.redirect())
-            for protocol, port in DIVERTED_PORTS
+            for protocol, port in _DIVERTED
         ),
     )
 

@@ -41,6 +41,11 @@ def find_rule_files(given: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def read_rule_texts(given: Sequence[Path]) -> tuple[RuleText, ...]:
+    """Return the texts of the rule files that `given` means. Raises `UnreadableError`, `NotTextError`."""
+    return tuple(RuleText(printable_path(path), read_text(path)) for path in find_rule_files(given, Path()))
+
+
 def load_policy(paths: Sequence[Path], now: int | None = None) -> LoadResult:
     """Read rule files and compile them, with the bundled presets.
 

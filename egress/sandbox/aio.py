@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager
-from types import TracebackType
 from typing import Self
 
 from egress.fleet.lifetime import OnIdle
@@ -17,6 +16,7 @@ from egress.fleet.protocol import Snapshot
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import NO_VALUES, Info, Values
 from egress.sandbox.async_bridge import (
+    AsyncContextTwin,
     AsyncTwin,
     awaited,
     copy_docstring,
@@ -56,7 +56,7 @@ class AsyncStream(AsyncTwin[Stream]):
         return self._sync.read_bytes()
 
 
-class AsyncProcess(AsyncTwin[Process]):
+class AsyncProcess(AsyncContextTwin[Process]):
     """A command in the background; see `Process`."""
 
     def __init__(self, sync: Process) -> None:
@@ -64,15 +64,6 @@ class AsyncProcess(AsyncTwin[Process]):
         # The outputs are wrapped once, so that `process.stdout` is the same object each time.
         self.stdout = AsyncStream(sync.stdout)
         self.stderr = AsyncStream(sync.stderr)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # The end of a context may wait for the process, so it runs in a thread, too.
-        await in_thread(self._sync.__exit__, kind, error, trace)
 
     write = awaited(Process.write)
     close_stdin = awaited(Process.close_stdin)
@@ -91,16 +82,8 @@ class AsyncProcess(AsyncTwin[Process]):
         return self._sync.logs()
 
 
-class AsyncAttachedTerminal(AsyncTwin[AttachedTerminal]):
+class AsyncAttachedTerminal(AsyncContextTwin[AttachedTerminal]):
     """A place at the terminal of a process; see `AttachedTerminal`."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     read = iterated(AttachedTerminal.read)
     write = awaited(AttachedTerminal.write)
@@ -127,16 +110,8 @@ class AsyncFoundProcess(AsyncTwin[FoundProcess]):
     forget = awaited(FoundProcess.forget)
 
 
-class AsyncSession(AsyncTwin[Session]):
+class AsyncSession(AsyncContextTwin[Session]):
     """A persistent shell; see `Session`."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @property
     def id(self) -> str:
@@ -201,16 +176,8 @@ class AsyncSandboxAudit(AsyncTwin[SandboxAudit]):
     follow = iterated(SandboxAudit.follow)
 
 
-class AsyncPty(AsyncTwin[Pty]):
+class AsyncPty(AsyncContextTwin[Pty]):
     """A program in a terminal; see `Pty`."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @property
     def cols(self) -> int:
@@ -227,7 +194,7 @@ class AsyncPty(AsyncTwin[Pty]):
     close = awaited(Pty.close)
 
 
-class AsyncSandbox(AsyncTwin[Sandbox]):
+class AsyncSandbox(AsyncContextTwin[Sandbox]):
     r"""A sandbox; see `Sandbox`. Cancelling a task ends the command that it waits for.
 
     >>> async with await AsyncSandbox.create() as sandbox:  # doctest: +SKIP
@@ -246,14 +213,6 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
     def name(self) -> str:
         """The name of the sandbox."""
         return self._sync.name
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await in_thread(self._sync.__exit__, kind, error, trace)
 
     @classmethod
     @copy_docstring(Sandbox.create)

@@ -10,8 +10,9 @@ import asyncio
 import functools
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import suppress
-from typing import Concatenate, Final
+from contextlib import AbstractContextManager, suppress
+from types import TracebackType
+from typing import Concatenate, Final, Self
 
 from egress.sandbox.cancellation import CancelScope, enter_scope
 
@@ -27,6 +28,19 @@ class AsyncTwin[S]:
 
     def __repr__(self) -> str:
         return repr(self._sync).replace("<", "<Async", 1)
+
+
+class AsyncContextTwin[S: AbstractContextManager[object]](AsyncTwin[S]):
+    """The awaitable counterpart of an object that a `with` block ends."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # In a thread: the end of the block may wait, for a process for example.
+        await in_thread(self._sync.__exit__, kind, error, trace)
 
 
 async def in_thread[**P, R](function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from egress.policy.bundled_presets import preset_texts
 from egress.review import LogEntry
 from egress.review.drafting import (
     Replay,
@@ -20,10 +19,9 @@ from egress.review.drafting import (
     TimeRange,
     Traffic,
     draft,
-    observe,
     read,
     replay,
-    suggest,
+    suggest_for_line,
 )
 from egress.review.index_pool import TooSlowError
 from egress.rules.decide.policy import Policy
@@ -67,10 +65,8 @@ def replay_traffic(wanted: TrafficSelection, policy: Policy, now: int) -> tuple[
 def suggest_rule(entry: LogEntry, rules: RuleBook, now: int) -> Suggestion | None:
     """Suggest a rule change that allows a denied request; None without a request or without rules."""
     # The rules of now, not those of the denial: a suggestion has to fit the current files.
-    observed = observe(entry.fields)
-    if observed is None or rules.policy is None:
-        return None
-    return suggest(observed, entry.text("address"), rules.sources, preset_texts(), now)
+    found = suggest_for_line(entry, rules.sources, rules.policy, now) if rules.policy else None
+    return found.suggestion if found else None
 
 
 def _traffic(

@@ -15,8 +15,8 @@ from pathlib import Path, PurePath
 
 from egress.errors import EgressError
 from egress.policy.bundled_presets import preset_texts
-from egress.policy.rule_file_reader import NotTextError, printable_path, read_text
-from egress.policy.rule_files import find_rule_files
+from egress.policy.rule_file_reader import NotTextError
+from egress.policy.rule_files import read_rule_texts
 from egress.review import TrafficTotals
 from egress.review.totals import TotalsBuilder
 from egress.rules.compile.load import RuleText, load
@@ -93,8 +93,7 @@ class EntryRules:
 def read(files: Sequence[Path], now: int) -> RuleBook:
     """Read the rule files. A faulty file is reported in the result and never raises."""
     try:
-        paths = find_rule_files(files, Path())
-        sources = tuple(RuleText(printable_path(path), read_text(path)) for path in paths)
+        sources = read_rule_texts(files)
     # A faulty rule file must not hide the log, so the page shows the reason instead.
     except NotTextError as error:
         return RuleBook(findings=(error.finding,), problem="a rule file is not valid text")

@@ -12,22 +12,19 @@ from egress.fleet import Fleet, RemoteRuntime
 from egress.fleet.errors import FleetUnavailableError, SessionDiffersError, SessionNotFoundError
 from egress.fleet.session_interface import ShellSettings
 from egress.runtime.errors import SpecError
-from egress.runtime.spec import Spec
 from egress.sandbox.aio import AsyncSandbox
 from egress.sandbox.errors import LateCommandError, SessionClosedError
 from egress.sandbox.handle import Sandbox
 from tests.fleet.memory_fleet import served
 from tests.unit.sandbox.contract import CASES, Case
+from tests.unit.sandbox.fleet_of_one import fleet_of_one
 from tests.unit.sandbox.local_runtime import LocalRuntime
 
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    fleet = Fleet(LocalRuntime(tmp_path), tick=None)
-    fleet.create(Spec(name="one", image="any"))
-    fleet.start("one")
-    yield fleet
-    fleet.close()
+    with fleet_of_one(LocalRuntime(tmp_path)) as fleet:
+        yield fleet
 
 
 @pytest.fixture

@@ -13,11 +13,12 @@ from egress.fleet import Fleet
 from egress.fleet import process_table as table
 from egress.fleet.errors import FleetUnavailableError
 from egress.runtime.errors import SandboxStateError, SpecError
-from egress.runtime.spec import Command, Spec, Terminal
+from egress.runtime.spec import Command, Terminal
 from egress.sandbox.aio import AsyncSandbox
 from egress.sandbox.attached_terminal import AttachedTerminal
 from egress.sandbox.handle import Sandbox
 from tests.fleet.memory_fleet import served
+from tests.unit.sandbox.fleet_of_one import fleet_of_one
 from tests.unit.sandbox.local_runtime import LocalProcess, LocalRuntime
 
 SHELL = ("sh", "-c", "stty -echo; PS1=; echo ready; exec sh")
@@ -25,11 +26,8 @@ SHELL = ("sh", "-c", "stty -echo; PS1=; echo ready; exec sh")
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    fleet = Fleet(LocalRuntime(tmp_path), tick=None)
-    fleet.create(Spec(name="one", image="any"))
-    fleet.start("one")
-    yield fleet
-    fleet.close()
+    with fleet_of_one(LocalRuntime(tmp_path)) as fleet:
+        yield fleet
 
 
 @pytest.fixture(params=["here", "remote"])

@@ -18,7 +18,7 @@ from egress.errors import ContentError
 if TYPE_CHECKING:
     from egress.review import LogEntry
 
-MAX_LINES = 1000
+MAX_ID_LENGTH = 1000
 
 
 @click.command(cls=IdCommand, short_help="Show one request, stage by stage.")
@@ -41,7 +41,7 @@ def show(
 
     with locations.open_index(state_dir, directory, place) as index:
         # A refused connection has no request, so its own id has to work here, too.
-        found = index.find(request_id[:MAX_LINES]) or index.connection(request_id[:MAX_LINES])
+        found = index.find(request_id[:MAX_ID_LENGTH]) or index.connection(request_id[:MAX_ID_LENGTH])
         names = {file.number: file.name for file in LogFiles.of(index.directory)}
     if not found:
         raise ContentError(

@@ -17,11 +17,11 @@ from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD
 from egress.errors import ContentError, UnreadableError
 
 if TYPE_CHECKING:
-    from egress.review import LogEntry
+    from egress.review import Index, LogEntry
     from egress.review.drafting import Observation, Suggestion
     from egress.review.drafting.preset_offer import PresetOffer
 
-MAX_LINES = 1000
+MAX_ID_LENGTH = 1000
 _MAX_STARTS = 100
 """Starts and reloads of a run that are looked through for its rules."""
 
@@ -52,63 +52,61 @@ def suggest(
       egress log suggest c-17-3
       egress log suggest c-17-3 --rules config/hosts.yaml
     """
-    from egress.policy.bundled_presets import preset_texts
-    from egress.policy.rule_file_reader import printable_path, read_text
-    from egress.policy.rule_files import find_rule_files
-    from egress.review.drafting import observe
-    from egress.review.drafting import suggest as suggested
-    from egress.rules.compile.load import RuleText
+    from egress.policy.rule_files import read_rule_texts
+    from egress.review.drafting import suggest_for_line
 
-    line = _found(request, state_dir, directory, place) if request else None
-    # A line without a decision, such as a reload, has no request to repeat.
-    one = observe(line.fields) if line else None
-    if line is None or one is None:
-        raise ContentError(
-            f"the log has no request {request[:60]!r}", "the denial that the sandbox received contains the id"
-        )
-    had = _rules_of(line, state_dir, directory, place)
+    line, had = _found(request, state_dir, directory, place) if request else (None, "")
+    if line is None:
+        raise _unknown(request)
     at_hand = _rules_to_change(files, had)
     # The suggestion is tried on these rules, so errors in them are reported first.
     _, policy = rule_options.policy(at_hand)
-    if policy.digest != line.text("policy"):
+    found = suggest_for_line(line, read_rule_texts(at_hand), policy, rule_options.now())
+    # A line without a decision, such as a reload, has no request to repeat.
+    if found is None:
+        raise _unknown(request)
+    if not found.is_current:
         _warn_of_other_rules(at_hand, had)
-    sources = [RuleText(printable_path(path), read_text(path)) for path in find_rule_files(at_hand, Path())]
-    answer = suggested(one, line.text("address"), sources, preset_texts(), rule_options.now())
     if as_json:
-        render.data({"request": request, "asked": _asked(one), **asdict(answer)})
+        render.data({"request": request, "asked": _asked(found.request), **asdict(found.suggestion)})
     else:
-        _show(one, answer)
-    return int(not answer.steps)
+        _show(found.request, found.suggestion)
+    return int(not found.suggestion.steps)
+
+
+def _unknown(request: str) -> ContentError:
+    return ContentError(
+        f"the log has no request {request[:60]!r}", "the denial that the sandbox received contains the id"
+    )
 
 
 def _found(
     request: str, state_dir: Path | None, directory: Path | None, place: Path | None
-) -> LogEntry | None:
-    """Return the newest line with this id: by the index, or by reading the log if there is none."""
+) -> tuple[LogEntry | None, str]:
+    """Return the newest line with this id, and the rule files that decided it, as their proxy named them.
+
+    The index finds the line; without one the log is read. The files are empty if the log does not tell.
+    """
     from egress.review.drafting import find, is_decided
 
-    try:
-        with locations.open_index(state_dir, directory, place) as index:
-            # Cut, because the id was typed and becomes part of a query.
-            line = index.newest(request[:MAX_LINES], lambda entry: is_decided(entry, request))
-            if line is not None or not index.state().trouble:
-                return line
-    except UnreadableError:
-        # An index is a convenience: without one, the log itself is searched.
-        pass
-    return find(locations.folder(state_dir, directory), request)
+    with suppress(UnreadableError), locations.open_index(state_dir, directory, place) as index:
+        # Cut, because the id was typed and becomes part of a query.
+        line = index.newest(request[:MAX_ID_LENGTH], lambda entry: is_decided(entry, request))
+        if line is None and index.state().trouble:
+            line = find(locations.folder(state_dir, directory), request)
+        return line, _rules_of(line, index) if line else ""
+    # An index is a convenience: without one, the log itself is searched.
+    return find(locations.folder(state_dir, directory), request), ""
 
 
-def _rules_of(line: LogEntry, state_dir: Path | None, directory: Path | None, place: Path | None) -> str:
-    """Return the rule files that decided, as their proxy named them; empty if the log does not tell."""
+def _rules_of(line: LogEntry, index: Index) -> str:
     from egress.review import Filters
 
-    with suppress(UnreadableError), locations.open_index(state_dir, directory, place) as index:
-        for event in ("started", "reloaded"):
-            found = index.query(Filters(event=event, run=line.text("run")), _MAX_STARTS).entries
-            for each in found:
-                if each.text("policy") == line.text("policy"):
-                    return each.text("files")
+    for event in ("started", "reloaded"):
+        found = index.query(Filters(event=event, run=line.text("run")), _MAX_STARTS).entries
+        for each in found:
+            if each.text("policy") == line.text("policy"):
+                return each.text("files")
     return ""
 
 

@@ -5,6 +5,7 @@ verdict that depends on these is reported as undecidable and must not be guessed
 """
 
 from egress.review.drafting.draft import RuleDraft, draft
+from egress.review.drafting.line_suggestion import LineSuggestion, suggest_for_line
 from egress.review.drafting.log_reader import Line, TimeRange, find, is_decided, read
 from egress.review.drafting.observation import Observation, observe
 from egress.review.drafting.replay import Replay, VerdictChange, replay
@@ -13,6 +14,7 @@ from egress.review.drafting.traffic import Traffic
 
 __all__ = [
     "Line",
+    "LineSuggestion",
     "Observation",
     "Replay",
     "RuleDraft",
@@ -28,4 +30,5 @@ __all__ = [
     "read",
     "replay",
     "suggest",
+    "suggest_for_line",
 ]

@@ -12,6 +12,7 @@ from egress.fleet.errors import FleetProtocolError, FleetUnavailableError
 from egress.fleet.remote_output import CommandEventData, RemoteOutput
 from egress.runtime.errors import SandboxDiedError
 from egress.runtime.protocol import NO_OUTPUT, Output
+from egress.runtime.spec import ExecResult
 
 
 class Events(EventStream[CommandEventData]):
@@ -37,15 +38,14 @@ END = ("exit", CommandEventData(exit_code=3, duration=0.5))
 def test_both_outputs_and_the_end_are_taken() -> None:
     told: list[bytes] = []
     output = RemoteOutput(Output(stderr=told.append), 100)
-    end = output.take(Events(piece("stdout", b"\xff1"), piece("stderr", b"2"), END))
-    assert (output.stdout, output.stderr, told, end.exit_code) == (b"\xff1", b"2", [b"2"], 3)
-    assert not output.truncated
+    found = output.take(Events(piece("stdout", b"\xff1"), piece("stderr", b"2"), END))
+    result = ExecResult(exit_code=3, stdout_bytes=b"\xff1", stderr_bytes=b"2", duration=0.5)
+    assert (found, told) == ((result, True), [b"2"])
 
 
 def test_what_is_beyond_the_limit_is_dropped_and_noted() -> None:
-    output = RemoteOutput(NO_OUTPUT, 2)
-    output.take(Events(piece("stdout", b"123"), END))
-    assert (output.stdout, output.truncated) == (b"12", True)
+    result, _ = RemoteOutput(NO_OUTPUT, 2).take(Events(piece("stdout", b"123"), END))
+    assert (result.stdout_bytes, result.truncated) == (b"12", True)
 
 
 def test_events_without_an_end_are_a_lost_server() -> None:

@@ -15,6 +15,7 @@ from egress.fleet.session_interface import SessionResult, ShellSettings
 from egress.runtime.errors import SandboxDiedError, SandboxNotFoundError, SandboxStateError, SpecError
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command, Spec
+from tests.unit.sandbox.fleet_of_one import fleet_of_one
 from tests.unit.sandbox.local_runtime import LocalProcess, LocalRuntime
 
 PLAIN = ShellSettings()
@@ -22,11 +23,8 @@ PLAIN = ShellSettings()
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    fleet = Fleet(LocalRuntime(tmp_path), tick=None)
-    fleet.create(Spec(name="one", image="any"))
-    fleet.start("one")
-    yield fleet
-    fleet.close()
+    with fleet_of_one(LocalRuntime(tmp_path)) as fleet:
+        yield fleet
 
 
 def run(fleet: Fleet, line: str, session: str = "work", timeout: float | None = 30) -> SessionResult:

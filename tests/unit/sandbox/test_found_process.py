@@ -11,9 +11,9 @@ from egress.fleet import Fleet
 from egress.fleet.errors import ProcessNotFoundError
 from egress.runtime.errors import SandboxTimeoutError, SpecError, UnsupportedError
 from egress.runtime.fake import FakeRuntime, ProgramCall
-from egress.runtime.spec import Spec
 from egress.sandbox.aio import AsyncSandbox
 from egress.sandbox.handle import Sandbox
+from tests.unit.sandbox.fleet_of_one import fleet_of_one
 
 
 def greet(call: ProgramCall) -> None:
@@ -23,11 +23,8 @@ def greet(call: ProgramCall) -> None:
 
 @pytest.fixture
 def fleet() -> Iterator[Fleet]:
-    fleet = Fleet(FakeRuntime(programs={"greet": greet}), tick=None)
-    fleet.create(Spec(name="one", image="any"))
-    fleet.start("one")
-    yield fleet
-    fleet.close()
+    with fleet_of_one(FakeRuntime(programs={"greet": greet})) as fleet:
+        yield fleet
 
 
 def test_a_second_handle_finds_what_the_first_started(fleet: Fleet) -> None:

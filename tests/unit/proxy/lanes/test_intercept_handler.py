@@ -934,9 +934,11 @@ async def test_a_source_is_asked_for_the_secrets_of_the_exchange(scene: Scene, i
 
 
 async def test_all_sources_that_are_asked_are_called_off_at_the_end(scene: Scene) -> None:
+    begun: list[int] = []
     called_off: list[int] = []
 
     async def waits(_: InterceptHandler, command: FetchSecrets) -> None:
+        begun.append(command.order.ticket)
         try:
             await asyncio.Event().wait()
         finally:
@@ -948,7 +950,8 @@ async def test_all_sources_that_are_asked_are_called_off_at_the_end(scene: Scene
         Noted(found, *(FetchSecrets(Fetch(ticket, policy, ("api",))) for ticket in (5, 6)))
         found.event(SecondPassed())
         assert set(found._tasks) == {5, 6}
-        await asyncio.sleep(0)
+        # A task that is cancelled before it begins would call off nothing.
+        await scene.until(lambda: len(begun) == 2)
         found.close("proxy.stopping")
         await scene.until(lambda: not found._tasks)
         assert sorted(called_off) == [5, 6]
