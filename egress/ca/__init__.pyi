@@ -4,10 +4,9 @@ from egress.ca.authority import Authority
 from egress.ca.bundle import merged_bundle, public_roots
 from egress.ca.constraints import Constraints
 from egress.ca.issue import Leaf
-from egress.ca.store import DEFAULT_NAME, AuthorityStore, new_authority_file
+from egress.ca.store import AuthorityStore, new_authority_file
 
 __all__ = [
-    "DEFAULT_NAME",
     "Authority",
     "AuthorityStore",
     "Constraints",

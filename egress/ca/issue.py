@@ -43,10 +43,6 @@ class Leaf:
         """Return the chain for a client: the leaf alone, since the client has its issuer."""
         return self.certificate.public_bytes(Encoding.PEM)
 
-    @property
-    def certificate_der(self) -> bytes:
-        return self.certificate.public_bytes(Encoding.DER)
-
 
 def new_key() -> ec.EllipticCurvePrivateKey:
     """Return a new P-256 key: the curve that every client supports."""

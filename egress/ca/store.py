@@ -19,7 +19,6 @@ from egress.ca.keyfile import rotate_command
 from egress.errors import ContentError, UnreadableError, UsageError, reason_of
 
 PERSISTED_LIFETIME: Final = 365 * DAY_SECONDS
-DEFAULT_NAME: Final = "default"
 
 _NAME_PATTERN = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 

@@ -38,6 +38,7 @@ from egress.exchange.messages import (
     Request,
     Response,
     SendRequest,
+    read_trace_parent,
 )
 from egress.exchange.recorded_query import SecretCheck, recorded_query
 from egress.exchange.request import (
@@ -60,7 +61,6 @@ from egress.exchange.response import (
     needs_search,
 )
 from egress.exchange.response_body import ResponseBody
-from egress.exchange.trace_parent import read_trace_parent
 from egress.rules.decide.decision import chosen_profile, decide
 from egress.rules.decide.limits import LimitResult, smallest_limit
 from egress.rules.decide.policy import Policy

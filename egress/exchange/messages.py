@@ -6,6 +6,7 @@ no secret, and of a query the names of its keys and the values that a rule keeps
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,6 @@ from egress.credentials import CanarySighting
 from egress.errors import CODES, NOT_STOPPED_CODES
 from egress.exchange.content_coding import ContentCoding
 from egress.exchange.recorded_query import QueryRecord
-from egress.exchange.trace_parent import TraceParent
 from egress.types import Decision, Head, Headers, Identity, Place, RuleRef, Scheme, Slot, Verdict, value_class
 
 
@@ -120,6 +120,35 @@ class CutExchange:
 
 
 NO_FACTS: Final[Mapping[str, str | int | bool]] = {}
+
+
+TRACE_PARENT_FIELD: Final = "traceparent"
+# Hexadecimal digits in lower case only, as the standard has them. An id of zeros is none.
+_TRACE_PARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}", re.ASCII)
+
+
+@value_class
+class TraceParent:
+    """The span of the sandbox that a request came from, as its `traceparent` says (W3C Trace Context 00).
+
+    The fields `traceparent` and `tracestate` travel on unchanged: the upstream is not ours, and learns of no
+    span of ours. Only the two ids are read, so nothing else that a sandbox writes there gets into a record.
+    """
+
+    trace_id: int
+    """16 bytes, not zero."""
+    span_id: int
+    """8 bytes, not zero."""
+
+
+def read_trace_parent(headers: Headers) -> TraceParent | None:
+    """Return the trace of a request; None without a field that names one, or with several fields.
+
+    What is not exactly as the standard writes it is no trace.
+    """
+    found = [value for name, value in headers if name == TRACE_PARENT_FIELD]
+    match = _TRACE_PARENT.fullmatch(found[0]) if len(found) == 1 else None
+    return None if match is None else TraceParent(int(match[1], 16), int(match[2], 16))
 
 
 @value_class

@@ -67,7 +67,6 @@ class EmbeddedProxy:
         self._released = threading.Event()
         self._started = threading.Event()
         self._process: ProxyProcess | None = None
-        self._is_serving = False
         self._failure: ProxyFailedError | None = None
         self._lock = threading.Lock()
         # A thread that lives long: the kernel ends the proxy when the thread that started it ends.
@@ -90,11 +89,6 @@ class EmbeddedProxy:
         """The process id of the newest proxy; None before the first."""
         process = self._process
         return None if process is None else process.pid
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether the newest proxy serves."""
-        return self._is_serving
 
     def check(self) -> None:
         """Raise `ProxyFailedError` if the proxy ended and cannot be restarted."""
@@ -124,10 +118,8 @@ class EmbeddedProxy:
                 return
             if process is None:
                 return
-            self._is_serving = True
             self._started.set()
             process.wait_until_ended(self._closing.is_set)
-            self._is_serving = False
             if self._closing.is_set():
                 return
             is_steady = time.monotonic() - begun > _STEADY_SECONDS

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from egress.kubernetes.container_check import check_container, check_request, nearest
+from egress.kubernetes.diverted_ports import DIVERTED_PORTS
 from egress.kubernetes.gate_check import check_gate, is_gate, runs
 from egress.kubernetes.manifest_findings import ManifestFinding, finding_at
 from egress.kubernetes.manifest_node import ManifestNode
 from egress.kubernetes.pod_injection import TRUST_VOLUME
 from egress.kubernetes.pod_shapes import PodShape
 from egress.kubernetes.sidecar_injection import PROXY_USER, TRUST_COMMAND
-from egress.netlock.diverted_ports import DIVERTED_PORTS
 
 _USER_OPTION = "--proxy-user="
 

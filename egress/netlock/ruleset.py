@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from egress.kubernetes.diverted_ports import DIVERTED_TCP_PORTS, DIVERTED_UDP_PORTS
 from egress.netlock import expressions
-from egress.netlock.diverted_ports import DIVERTED_TCP_PORTS, DIVERTED_UDP_PORTS
 from egress.netlock.expressions import Protocol
 from egress.netlock.netlink import FilterMessage, nested, number32, text
 

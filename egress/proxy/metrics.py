@@ -11,6 +11,7 @@ Only the event loop's thread may use this module. No value of a secret gets here
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -18,7 +19,7 @@ from egress.errors import CODES, FAILED_CODES
 from egress.exchange import ExchangeRecord
 from egress.relay.ports import ExchangeTiming
 from egress.rules.decide.policy import Policy
-from egress.telemetry.metric_families import Histogram, MetricFamily, by_label, histogram
+from egress.telemetry.metric_families import HistogramValue, Labels, MetricFamily, by_label
 from egress.types import Verdict
 
 OTHER_LABEL: Final = "other"
@@ -30,6 +31,32 @@ ADDED_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
 LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _MICROSECOND = 1e-6
 _CODES = frozenset({*CODES, "lane.ended", "client.left"})
+
+
+class Histogram:
+    """Counts how often something took how long, in seconds."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.total += seconds
+
+    def value(self) -> HistogramValue:
+        """Return what was counted so far."""
+        return HistogramValue(self.bounds, tuple(self.counts), self.total)
+
+
+def histogram(name: str, text: str, points: Iterable[tuple[Labels, Histogram]]) -> MetricFamily:
+    """Return a family of histograms."""
+    return MetricFamily(
+        name, "histogram", text, tuple((labels, counted.value()) for labels, counted in points)
+    )
 
 
 class Metrics:

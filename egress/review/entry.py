@@ -79,11 +79,6 @@ class LogEntry:
         return self.text("request")
 
     @property
-    def is_known(self) -> bool:
-        """True for an event that this version knows; an event of a later version is shown as it is."""
-        return self.event in LINE_KINDS
-
-    @property
     def verdict(self) -> str:
         """`allow`, `deny`, `cut`, or empty where nothing was decided."""
         return verdict_of(self.fields)

@@ -66,11 +66,6 @@ class ResultPage:
     """Where the next page begins; None when there is no more."""
     state: IndexState
 
-    @property
-    def is_complete(self) -> bool:
-        """True if no more lines precede these."""
-        return self.cursor is None
-
 
 class Index:
     """An index over the log in a folder."""

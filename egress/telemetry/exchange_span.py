@@ -13,7 +13,7 @@ from typing import Final
 from egress.audit.reported_facts import ExchangeFacts
 from egress.errors import FAILED_CODES
 from egress.exchange import ExchangeRecord
-from egress.exchange.trace_parent import TraceParent
+from egress.exchange.messages import TraceParent
 from egress.types import Verdict
 
 type AttributeValue = str | int | bool

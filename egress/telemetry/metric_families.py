@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -42,25 +41,6 @@ class MetricFamily:
     points: tuple[tuple[Labels, MetricValue], ...]
 
 
-class Histogram:
-    """Counts how often something took how long, in seconds."""
-
-    __slots__ = ("bounds", "counts", "total")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
-
-    def add(self, seconds: float) -> None:
-        self.counts[bisect_left(self.bounds, seconds)] += 1
-        self.total += seconds
-
-    def value(self) -> HistogramValue:
-        """Return what was counted so far."""
-        return HistogramValue(self.bounds, tuple(self.counts), self.total)
-
-
 def gauge(name: str, text: str, value: float) -> MetricFamily:
     """Return a family of one value that goes up and down."""
     return MetricFamily(name, "gauge", text, (((), value),))
@@ -81,10 +61,3 @@ def by_label(
 ) -> MetricFamily:
     """Return a family with a point for each value of one label, sorted by it."""
     return MetricFamily(name, kind, text, tuple((((label, key),), counts[key]) for key in sorted(counts)))
-
-
-def histogram(name: str, text: str, points: Iterable[tuple[Labels, Histogram]]) -> MetricFamily:
-    """Return a family of histograms."""
-    return MetricFamily(
-        name, "histogram", text, tuple((labels, counted.value()) for labels, counted in points)
-    )

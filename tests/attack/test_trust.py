@@ -212,7 +212,7 @@ def test_nothing_a_sandbox_is_given_holds_the_key() -> None:
         authority.certificate_pem,
         merged_bundle(authority.certificate_pem),
         leaf.certificate_pem,
-        leaf.certificate_der,
+        leaf.certificate.public_bytes(Encoding.DER),
         repr(authority).encode(),
         repr(leaf).encode(),
         str(leaf.key).encode(),

@@ -31,8 +31,8 @@ def sidecar_plan(
     labels: PodLabels,
 ) -> SidecarPlan:
     """Return the parts of every pod. Raises `UsageError` for an option that cannot be."""
+    from egress.kubernetes.diverted_ports import DIVERTED_PORTS
     from egress.kubernetes.sidecar_injection import SidecarPlan
-    from egress.netlock.diverted_ports import DIVERTED_PORTS
 
     dialled = [*BLOCKED_ADDRESSES]
     for each in more:

@@ -426,7 +426,3 @@ def _free_id(entry: Entry) -> str:
 
 def _without_id(fields: Fields) -> Fields:
     return {name: value for name, value in fields.items() if name != "id"}
-
-
-def _braces(fields: Fields) -> str:
-    return "{ " + ", ".join(f"{name}: {flow(value)}" for name, value in fields.items()) + " }"

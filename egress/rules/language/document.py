@@ -108,15 +108,6 @@ def read(name: str, text: str) -> tuple[Document, list[Finding]]:
     return document, YamlComposer(document, text).compose()
 
 
-def is_c_parser() -> bool:
-    """Report whether the fast C parser is installed; without it reading works, but slower."""
-    try:
-        import _ruamel_yaml  # noqa: F401, PLC0415 - asks whether it is there
-    except ImportError:
-        return False
-    return True
-
-
 class YamlComposer:
     """Composes the one document of a rule file; a subclass reads another kind of file."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.exchange.trace_parent import TraceParent
+from egress.exchange.messages import TraceParent
 from egress.telemetry.exchange_span import SPAN_ATTRIBUTES, ExchangeSpan
 from egress.types import Verdict, Workload
 from tests.unit.audit.sample import DENIED, FACTS, MOMENT, RECORD

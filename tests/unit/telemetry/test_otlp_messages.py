@@ -20,10 +20,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from egress.exchange.trace_parent import TraceParent
+from egress.exchange.messages import TraceParent
+from egress.proxy.metrics import Histogram, histogram
 from egress.telemetry.exchange_span import ExchangeSpan
 from egress.telemetry.export_queue import ExportedLine, MetricSnapshot
-from egress.telemetry.metric_families import Histogram, by_label, gauge, histogram
+from egress.telemetry.metric_families import by_label, gauge
 from egress.telemetry.otlp_messages import OtlpMessages, count_rejected
 from egress.types import Verdict
 from tests.proxy.lab.otlp_receiver import told

@@ -6,13 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from egress.proxy.metrics import Histogram, histogram
 from egress.telemetry.metric_families import (
-    Histogram,
     HistogramValue,
     MetricFamily,
     by_label,
     gauge,
-    histogram,
 )
 from egress.telemetry.prometheus_text import prometheus_text
 

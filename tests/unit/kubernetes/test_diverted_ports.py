@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from egress.netlock.diverted_ports import DIVERTED_PORTS, DIVERTED_UDP_PORTS
+from egress.kubernetes.diverted_ports import DIVERTED_PORTS, DIVERTED_UDP_PORTS
 
 
 def test_names_pages_and_apis_are_diverted() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.exchange.trace_parent import TraceParent, read_trace_parent
+from egress.exchange.messages import TraceParent, read_trace_parent
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SOUND = f"00-{TRACE}-{SPAN}-01"
