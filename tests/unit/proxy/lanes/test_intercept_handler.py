@@ -354,6 +354,36 @@ async def test_a_close_is_told_in_the_record_of_what_was_under_way(scene: Scene)
     ]
 
 
+async def test_a_retired_connection_ends_with_its_next_answer(scene: Scene) -> None:
+    async def story(scene: Scene) -> None:
+        async with await scene.visit(scene.good) as peer:
+            await peer.send(head(scene.good, last=False))
+            await scene.read(peer, FIRST)
+            scene.release()
+            await scene.read(peer, b"0\r\n\r\n")
+            found = handler_of(scene)
+            await scene.until(lambda: found.services.finished == 1)
+            assert b"connection: close" not in scene.seen.data.lower()
+            found.retire()
+            assert not found.gone.done()
+            await peer.send(head(scene.good, last=False))
+            # To the end, which comes although the client asks for none.
+            await scene.read(peer)
+
+    seen = await scene.play(story)
+    assert b"connection: close" in seen.data.lower()
+    assert seen.records == ["rule.allowed", "rule.allowed"]
+
+
+async def test_a_handshake_goes_on_when_its_proxy_leaves(scene: Scene) -> None:
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        found.retire()
+        assert not found.gone.done()
+        found.close("proxy.stopping")
+
+    assert (await in_handshake(scene, step)).records == ["proxy.stopping"]
+
+
 async def test_a_close_that_cannot_be_recorded_is_one_nevertheless(scene: Scene) -> None:
     async def step(scene: Scene, found: InterceptHandler) -> None:
         scene.patch.setattr(RelayServices, "refuse", fails)
@@ -646,6 +676,26 @@ async def test_a_dial_that_is_called_off_says_why(scene: Scene, is_late: bool) -
         [told] = layer.seen
         assert isinstance(told, events.OpenConnectionCompleted)
         assert (told.command, told.reply) == (command, "upstream.timeout" if is_late else "internal")
+        found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
+
+
+async def test_a_dial_that_is_given_up_is_called_off(scene: Scene) -> None:
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        layer, server = Noted(found), Server(address=(NAME, scene.good))
+        scene.patch.setattr(InterceptLane, "dial", never)
+        command = commands.OpenConnection(server)
+        found._start(server, lambda: found._open(command))
+        await scene.until(lambda: server in found._opening)
+        found._give_up(server)
+        await scene.until(lambda: not found._tasks)
+        [told] = layer.seen
+        assert isinstance(told, events.OpenConnectionCompleted)
+        assert (told.command, told.reply) == (command, "upstream.timeout")
         found.close("proxy.stopping")
 
     await in_handshake(scene, step)
