@@ -30,6 +30,7 @@ _READ_BYTES: Final = 256 * 1024
 _MAX_REASON_LENGTH: Final = 300
 _MAX_CAUSES: Final = 5
 _INVALID: Final = 422
+_UNAUTHORIZED: Final = 401
 
 
 class ApiRefusedError(ContentError):
@@ -77,6 +78,9 @@ def call(
             "check that it runs, its address and its certificate",
         ) from None
     found = _object(answer)
+    if status == _UNAUTHORIZED and api.plugin is not None:
+        # The next call asks the plugin again: a token may end before its time.
+        api.plugin.forget()
     if not 200 <= status < 300:
         raise refusal(status, found or {}, method, path)
     if found is None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from egress.cluster.exec_plugin import ExecPlugin
 from egress.errors import UnreadableError, UsageError, reason_of
 from egress.kubernetes.pod_identity import API_SERVER_VARIABLE, SERVICE_ACCOUNT_PATH
 
@@ -45,6 +46,8 @@ class ClusterApi:
     """The name in the server's certificate, where it is not the host."""
     prefix: str = ""
     """The path in front of every path, such as `/k8s/clusters/one`."""
+    plugin: ExecPlugin | None = field(default=None, repr=False, compare=False)
+    """Where tokens come from, if a program gives them."""
 
     @property
     def tls_name(self) -> str:
@@ -79,6 +82,9 @@ class ClusterApi:
 
     def token(self) -> bytes:
         """Read the token: the kubelet writes another one every hour. No error quotes it."""
+        if self.plugin is not None:
+            # A byte that is in no token, where a plugin has printed spaces alone.
+            return _checked_token(self.plugin.token().strip() or b"\0", "the plugin of the kubeconfig")
         if isinstance(self.token_source, bytes):
             return _checked_token(self.token_source, "the kubeconfig")
         try:

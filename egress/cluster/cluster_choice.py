@@ -19,7 +19,7 @@ def choose_cluster(environ: Mapping[str, str], context: str = "", namespace: str
     if paths or context:
         if not paths:
             raise UsageError("a context needs a kubeconfig", "name the file in KUBECONFIG")
-        return read_kubeconfig(paths, context, namespace)
+        return read_kubeconfig(paths, context, namespace, environ)
     if "KUBERNETES_SERVICE_HOST" not in environ:
         raise UsageError(
             "no cluster is known: there is no kubeconfig, and this is no pod",

@@ -1,8 +1,9 @@
 """The kubeconfig of a person: which API server a context means, and how it knows that person.
 
-Read are contexts with a token, a token file or a client certificate, in files or in the text. Refused are the
-settings that would turn off verification, and those of which this client knows nothing: plugins, passwords,
-proxies and other identities. A setting that is skipped would mean another cluster, or another right.
+Read are contexts with a token, a token file, a plugin that prints a token, or a client certificate, in files
+or in the text. Refused are the settings that would turn off verification, and those of which this client
+knows nothing: passwords, proxies and other identities. A setting that is skipped would mean another cluster,
+or another right.
 No error quotes more than names and paths: the file holds keys.
 """
 
@@ -19,6 +20,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from egress.cluster.api_server import NAMESPACE_PATTERN, ClientCertificate, ClusterApi
+from egress.cluster.exec_plugin import VERSIONS, ExecPlugin, PluginCommand, authority_text
 from egress.errors import ContentError, UnreadableError, UsageError, reason_of
 from egress.kubernetes.manifest_node import ManifestNode, path_text
 from egress.kubernetes.manifest_text import read_manifests
@@ -36,7 +38,6 @@ _REFUSED: Final[dict[str, dict[str, str]]] = {
         "proxy-url": "reach the API server without a proxy, for example from a pod of the cluster",
     },
     "user": {
-        "exec": _TOKEN_HINT,
         "auth-provider": _TOKEN_HINT,
         "username": _TOKEN_HINT,
         "password": _TOKEN_HINT,
@@ -79,9 +80,12 @@ def kubeconfig_paths(environ: Mapping[str, str]) -> tuple[Path, ...]:
     return tuple(path for path in (*named, *usual) if path.is_file())
 
 
-def read_kubeconfig(paths: Sequence[Path], context: str = "", namespace: str = "") -> ClusterApi:
+def read_kubeconfig(
+    paths: Sequence[Path], context: str = "", namespace: str = "", environ: Mapping[str, str] | None = None
+) -> ClusterApi:
     """Return the API server of a context, or of the current one. Of two entries of one name the first counts.
 
+    `environ` is for the plugin of a user.
     Raises `UnreadableError`, `ContentError` and `UsageError`, which name the file and the key.
     """
     if len(paths) > MAX_KUBECONFIGS:
@@ -107,6 +111,7 @@ def read_kubeconfig(paths: Sequence[Path], context: str = "", namespace: str = "
         _certificate(user),
         cluster.node.at("tls-server-name").text(),
         prefix,
+        _plugin(user, cluster, environ or {}),
     )
     if not found.authority:
         raise ContentError(
@@ -187,6 +192,33 @@ def _either(entry: _Entry, key: str) -> Path | bytes:
 
 def _token(user: _Entry) -> Path | bytes:
     return user.path_of("tokenFile") or user.node.at("token").text().encode()
+
+
+def _plugin(user: _Entry, cluster: _Entry, environ: Mapping[str, str]) -> ExecPlugin | None:
+    node = user.node.at("exec")
+    if node.is_missing:
+        return None
+    version, command = node.at("apiVersion").text(), node.at("command").text()
+    if version not in VERSIONS or not command:
+        raise ContentError(
+            f"{user.file}: `exec` of a user has no command of {VERSIONS[0]}",
+            "write it as the tool of your cloud does, or " + _TOKEN_HINT,
+        )
+    if node.at("interactiveMode").text() == "Always":
+        raise ContentError(f"{user.file}: `exec` of a user asks for a terminal", _TOKEN_HINT)
+    words = (command, *(each.text() for each in node.at("args").items()))
+    variables = tuple((each.at("name").text(), each.at("value").text()) for each in node.at("env").items())
+    if any("\0" in text or "=" in name for name, value in variables for text in (name, value)) or any(
+        "\0" in each for each in words
+    ):
+        raise ContentError(f"{user.file}: `exec` of a user holds a NUL, or a name with `=`", _TOKEN_HINT)
+    told: tuple[tuple[str, str], ...] = ()
+    if node.at("provideClusterInfo").value is True:
+        authority = authority_text(_either(cluster, "certificate-authority"))
+        told = (("server", cluster.node.at("server").text()), ("certificate-authority-data", authority))
+        if name := cluster.node.at("tls-server-name").text():
+            told = (*told, ("tls-server-name", name))
+    return ExecPlugin(PluginCommand(version, words, user.file.parent, variables, told), environ)
 
 
 def _certificate(user: _Entry) -> ClientCertificate | None:

@@ -86,7 +86,6 @@ def test_of_two_files_the_first_entry_of_a_name_counts(tmp_path: Path) -> None:
     [
         ("clusters", "insecure-skip-tls-verify", True),
         ("clusters", "proxy-url", "http://10.0.0.1"),
-        ("users", "exec", {"command": CANARY}),
         ("users", "auth-provider", {"name": "gcp"}),
         ("users", "username", "me"),
         ("users", "password", CANARY),
