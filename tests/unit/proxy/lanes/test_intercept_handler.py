@@ -183,6 +183,21 @@ async def test_a_second_fault_is_not_recorded_again(scene: Scene) -> None:
     assert (await under_way(scene, step)).records == ["internal"]
 
 
+async def test_an_event_that_comes_while_a_fault_is_recorded_has_no_effect(scene: Scene) -> None:
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        shut = Relay.shut
+
+        def tell_and_shut(relay: Relay, code: str) -> list[RelayOrder]:
+            found.event(SecondPassed())
+            return shut(relay, code)
+
+        scene.patch.setattr(Relay, "shut", tell_and_shut)
+        found._fail(KeyError(SECRET))
+
+    assert (await under_way(scene, step)).records == ["internal"]
+    assert scene.log.text.count("connection.failed") == 1
+
+
 async def test_a_fault_that_cannot_be_recorded_still_closes_everything(scene: Scene) -> None:
     """And is told twice: what went wrong, and that no record says so."""
 
