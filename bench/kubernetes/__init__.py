@@ -2,8 +2,9 @@
 
 A real `egress serve --kubernetes` watches an API server, which is the tests' own in a process beside it,
 with pods of 9 kB at addresses of loopback. The gateway has core 0 to itself; API server, upstream and clients
-share core 1. Three things are measured, in this order and at the same gateway:
+share core 1. Four things are measured, in this order, and the last three at the same gateway:
 
+- the gate of a pod where the fence is in force, in a network namespace that drops packets (as root);
 - 1,000 sandboxes with one request a second each, over a connection that each keeps;
 - 45 claims a second, each of which takes a sandbox from a warm pool, while the pool is filled up and as many
   older ones end: sixteen events of pods, sandboxes and claims for each, 720 a second;
@@ -19,6 +20,7 @@ import asyncio
 import gzip
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -40,8 +42,10 @@ SANDBOXES = 1000
 POOLED = 150
 CLAIMS_PER_SECOND = 45.0
 REUSES = 200
+GATES = 15
 
 EXTRA_TIMEOUT = 60
+MAX_GATE_MS = 1000.0
 MAX_STEADY_SHARE = 25.0
 MAX_STEADY_MIB = 400.0
 MAX_CHURN_SHARE = 20.0
@@ -50,6 +54,7 @@ MAX_FIRST_MS = 100.0
 
 
 def run() -> Iterator[Row]:
+    yield from _gate()
     with staged() as gateway:
         asyncio.run(_stand(gateway))
         yield from _resting(gateway)
@@ -77,6 +82,19 @@ def _client(gateway: Gateway, name: str, *words: float | str, seconds: float) ->
         sys.exit(f"kubernetes: {name} ended with status {status}: {last_line(log)}")
     found: Found = json.loads(last_line(log))
     return found
+
+
+def _gate() -> Iterator[Row]:
+    if os.geteuid():
+        print("kubernetes: the gate is left out: its network namespace takes root", file=sys.stderr)
+        return
+    command = ["unshare", "--net", sys.executable, "-m", "bench.kubernetes.gate", str(GATES)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"kubernetes: the gate ended with status {done.returncode}")
+    found: Found = json.loads(done.stdout.splitlines()[-1])
+    yield "the gate of a pod, where the fence drops packets: p50", found["p50_ms"], "ms", MAX_GATE_MS
+    yield "  the longest", found["longest_ms"], "ms", None
 
 
 def _resting(gateway: Gateway) -> Iterator[Row]:

@@ -32,18 +32,22 @@ hosts:
   {even_host}: {{ http: [80], methods: [DELETE] }}
   {odd_host}: {{ http: [80], methods: [DELETE] }}
 """
+POD_PORTS = (f"--transparent={GATEWAY}", f"--dns={GATEWAY}:53")
 
 
 @contextlib.contextmanager
-def staged() -> Iterator[Gateway]:
-    """Start everything; the gateway knows an empty cluster."""
+def staged(*, serves_pods: bool = False) -> Iterator[Gateway]:
+    """Start everything; the gateway knows an empty cluster.
+
+    `serves_pods`: it also listens at the ports that a gate dials, 443 and 53.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with tempfile.TemporaryDirectory(prefix="bench-kubernetes-") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         setting = stack.enter_context(upstream(folder))
         api_port = _cluster(stack, folder)
-        yield _gateway(stack, folder, setting, api_port)
+        yield _gateway(stack, folder, setting, api_port, POD_PORTS if serves_pods else ())
 
 
 def _cluster(stack: contextlib.ExitStack, folder: Path) -> int:
@@ -55,7 +59,9 @@ def _cluster(stack: contextlib.ExitStack, folder: Path) -> int:
     return int((folder / "port").read_text("ascii"))
 
 
-def _gateway(stack: contextlib.ExitStack, folder: Path, setting: Setting, api_port: int) -> Gateway:
+def _gateway(
+    stack: contextlib.ExitStack, folder: Path, setting: Setting, api_port: int, more: tuple[str, ...] = ()
+) -> Gateway:
     secret = folder / "secret"
     secret.touch(mode=0o600)
     secret.write_text(SECRET, encoding="ascii")
@@ -76,6 +82,7 @@ def _gateway(stack: contextlib.ExitStack, folder: Path, setting: Setting, api_po
         *(f"--service-account={folder / 'account'}", f"--upstream-ca={setting.ca}"),
         *(f"--state-dir={folder / 'state'}", f"--runtime-dir={folder / 'run'}"),
         *(f"--resolve={name}=127.0.0.1" for name in (API, *MARKERS)),
+        *more,
     ]
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     place = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(api_port)}

@@ -60,7 +60,8 @@ def gate(
     """Wait until the network of this pod leads to the proxy and nowhere else.
 
     Run it as the first init container of a pod: nothing else starts before it has ended. Every round dials
-    all addresses. Each blocked one has to refuse or stay silent, and each address of the proxy has to answer.
+    all addresses. Each blocked one has to refuse or to stay silent for half a second, and each address of the
+    proxy has to answer within a second. A round begins while the one before may still wait for silence.
     With --gateway the proxy also has to know the pod of --uid at the address that it is asked from: then no
     connection of this pod is taken for one of a pod that had the address before.
 

@@ -2,14 +2,18 @@
 
 A network policy comes into force some time after a pod starts, and a second policy can open what the first
 one closed. So the proof dials the addresses that must not answer, several times in a row, before anything
-else of the pod runs. A name is never resolved here: looking one up could itself leave the pod.
+else of the pod runs. An open network answers within milliseconds, from the kernel of whoever is dialled, so
+half a second of silence is a refusal. A name is never resolved here: looking one up could itself leave the
+pod.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import math
 import socket
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -59,10 +63,12 @@ class FencePlan:
     """Certificates that have to be there."""
     passes: int = 3
     """Rounds in a row without a fault."""
-    interval: float = 0.2
-    """Seconds between two rounds."""
+    interval: float = 0.1
+    """Seconds between the beginnings of two rounds."""
+    silence: float = 0.5
+    """Seconds of silence after which a blocked address counts as refused."""
     dial_timeout: float = 1.0
-    """Seconds after which an address counts as refused."""
+    """Seconds that the proxy has to answer."""
     timeout: float = 60.0
     """Seconds after which the gate gives up."""
 
@@ -95,31 +101,65 @@ async def prove(plan: FencePlan, note: Callable[[str], None], dial: Dial | None 
     `note` is told the fault of a round whenever it differs from the fault before.
     """
     passed, told = 0, ""
+    rounds = _Rounds(plan, dial)
     try:
         async with asyncio.timeout(plan.timeout):
-            while True:
-                # All parts in every round: a policy that comes late may also shut the proxy off.
-                # No query to the proxy: it would record one refusal more for every pod that starts.
-                fault = await _fault(plan, dial or answers, dial or connects)
+            while passed < plan.passes:
+                fault = await rounds.next_fault(plan.passes - passed)
                 passed = 0 if fault else passed + 1
-                if passed == plan.passes:
-                    return
                 if fault not in {"", told}:
                     note(fault)
                 told = fault
-                await asyncio.sleep(plan.interval)
     except TimeoutError:
         raise ContentError(
             f"the fence does not hold after {plan.timeout:g} seconds: {told or 'too few rounds passed'}",
             "network policies add up, so look for another one that selects this pod: "
             "`kubectl get networkpolicy --all-namespaces`",
         ) from None
+    finally:
+        await rounds.close()
+
+
+class _Rounds:
+    """Rounds that begin one after the other, and overlap.
+
+    A fence that drops packets is known by silence alone, and the silence of one round need not be over when
+    the next begins.
+    """
+
+    def __init__(self, plan: FencePlan, dial: Dial | None) -> None:
+        self._plan = plan
+        self._dial = dial
+        self._begun: deque[asyncio.Task[str]] = deque()
+        self._latest = -math.inf
+
+    async def next_fault(self, wanted: int) -> str:
+        """Return what is wrong in the oldest round, while so many as are `wanted` are under way."""
+        loop = asyncio.get_running_loop()
+        while len(self._begun) < wanted:
+            self._latest = max(loop.time(), self._latest + self._plan.interval)
+            self._begun.append(loop.create_task(self._round(self._latest)))
+        fault = await self._begun[0]
+        self._begun.popleft()
+        return fault
+
+    async def _round(self, begins: float) -> str:
+        await asyncio.sleep(begins - asyncio.get_running_loop().time())
+        # All parts in every round: a policy that comes late may also shut the proxy off.
+        # No query to the proxy: it would record one refusal more for every pod that starts.
+        return await _fault(self._plan, self._dial or answers, self._dial or connects)
+
+    async def close(self) -> None:
+        """End the rounds that nobody waits for any more."""
+        for task in self._begun:
+            task.cancel()
+        await asyncio.gather(*self._begun, return_exceptions=True)
 
 
 async def _fault(plan: FencePlan, dial: Dial, dial_proxy: Dial) -> str:
     """Dial everything at once, and say what is wrong; empty if nothing is."""
     blocked, proxy = await asyncio.gather(
-        _dial_all(plan.blocked, plan.dial_timeout, dial),
+        _dial_all(plan.blocked, plan.silence, dial),
         _dial_all(plan.proxy, plan.dial_timeout, dial_proxy),
     )
     if opened := [str(at) for at, has_answered in zip(plan.blocked, blocked, strict=True) if has_answered]:

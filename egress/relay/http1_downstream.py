@@ -76,6 +76,11 @@ class Http1Downstream(PacedHttp1):
         """The connection is between two requests: closing it now loses no data."""
         return self._stream is None and not self._lingers
 
+    @property
+    def is_resting(self) -> bool:
+        """The connection is between two requests, and nothing of the next one has come."""
+        return self.is_idle and self._reader.idle and not self._turn
+
     def streams(self) -> tuple[ExchangeStream, ...]:
         """The exchanges under way."""
         return () if self._stream is None else (self._stream,)

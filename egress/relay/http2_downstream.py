@@ -118,6 +118,11 @@ class Http2Downstream(PacedHttp2):
         if self._draining and not self._halves and self.outbox.is_empty:
             self._close(ErrorCodes.NO_ERROR)
 
+    @property
+    def is_resting(self) -> bool:
+        """Never: its bounds count by the second."""
+        return False
+
     def drain(self) -> None:
         """Take no more requests; close when those under way are answered."""
         self._draining = True

@@ -13,6 +13,8 @@ from egress.shares.pool import SharePool
 
 MAX_WIRES: Final = 100
 """Upstream connections of a client connection: as many as its HTTP/2 streams."""
+_RESTING_LOOKS: Final = 6
+"""Looks at an idle connection until its time is over."""
 MIN_WINDOW_BYTES: Final = 65_535
 """The window that HTTP/2 gives every connection from the start."""
 
@@ -43,6 +45,11 @@ class RelayLimits:
     """A body that runs to the end of its connection counts as cut if TLS ends without close_notify."""
     pool: SharePool | None = None
     """The resources that the relays of all sandboxes share; None gives the relay its own."""
+
+    @property
+    def rest_tick(self) -> float:
+        """Seconds between two looks at the times of a relay that rests: its connections end so much later."""
+        return min(self.keep_alive, self.upstream_idle) / _RESTING_LOOKS
 
 
 # An exchange has no clock, so its progress is told by a counter.

@@ -7,7 +7,7 @@ order; then it asks `reads` which wires may be read.
     opened, failed      the outcome of an `Open`
     fetched             the outcome of a `Fetch`
     blocked             a wire does not take what was written, or does again
-    tick                a second has passed
+    tick                a second has passed; to be left out, for a while, where the relay `is_resting`
     again               it is our turn again, which was asked for with `YieldTurn`
     recheck             the rules have changed
     drain, shut, gone   come to an end: gently, at once, because the client is lost
@@ -267,6 +267,15 @@ class Relay:
             return self._client.reads
         upstream = self.upstreams.get(wire)
         return upstream is None or upstream.reads
+
+    @property
+    def is_resting(self) -> bool:
+        """No exchange is under way, nothing waits, and only the long times of idle connections run."""
+        return (
+            not (self._live or self._ahead or self._behind)
+            and self._client.is_resting
+            and self.upstreams.is_resting
+        )
 
     def dissolve(self) -> None:
         """Let go of all parts, behind the end: they point at each other, and nobody may use them any more."""

@@ -74,6 +74,11 @@ class Upstreams:
         """Every wire that is open, or being opened."""
         return (*self._by_wire, *self._opening)
 
+    @property
+    def is_resting(self) -> bool:
+        """Nothing waits, and no connection has to be looked at every second, as those of HTTP/2 have."""
+        return not (self._queue or self._multiplexed)
+
     # Exchanges
 
     def acquire(self, stream: ExchangeStream) -> None:

@@ -5,10 +5,11 @@ is one pass of the loop over everything that is ready. In a round a sandbox may 
 over all its connections and in whatever protocol. Work is done at once while the sandbox has time left; the
 worker asks `is_over` between small steps, and what is left then waits (`wait`) and goes on in a later round.
 
-In each round one turn goes to work that waits: to the next sandbox in a circle, and there to the work that
-waits longest. So a sandbox that wants more than its share waits for itself, and one that wants little is
-served in the round in which its bytes come. Nothing is saved up: a sandbox that was quiet for a minute may
-take no more in a round than any other.
+In each round the time of one turn goes to work that waits: to the next sandbox in a circle, and there to the
+work that waits longest; what that leaves of the time goes to the sandboxes behind it. A round costs as much
+as many a small step, such as the look at the times of an idle connection. So a sandbox that wants more than
+its share waits for itself, and one that wants little is served in the round in which its bytes come. Nothing
+is saved up: a sandbox that was quiet for a minute may take no more in a round than any other.
 
 Some steps cannot be cut, such as a TLS handshake. Time above a turn is owed: it counts for the rounds that
 follow, until it is made up for.
@@ -45,6 +46,8 @@ BURST_SECONDS: Final = 0.004
 MAX_REST_SECONDS: Final = 0.001
 """The longest rest, unless a single step took longer: such a step is made up for in full."""
 
+_LEFT_FOR_OTHERS: Final = 0.5
+"""Part of a turn that has to be left in a round for the next sandbox to have it."""
 _TIMES_OF_WORK: Final = 2
 """Work and rest together, as a multiple of the work."""
 _USUAL_OF: Final = 8
@@ -178,21 +181,24 @@ class Turns:
         if not self._is_counted:
             self.round += 1
         circle = self._circle
+        has_worked, left = False, self.seconds
         for _ in range(len(circle)):
             sandbox = circle.popleft()
             # Who owes lets the turn pass. If all do, the rounds are short until one has made up for it.
             if sandbox.is_spent:
                 circle.append(sandbox)
                 continue
+            has_worked = True
             try:
-                sandbox.take_turn()
+                left -= sandbox.take_turn(left)
             finally:
                 if sandbox.has_waiting:
                     circle.append(sandbox)
                 if circle:
                     self._ask()
-            return
-        if circle:
+            if left < self.seconds * _LEFT_FOR_OTHERS:
+                return
+        if circle and not has_worked:
             self._ask_again()
 
     def _ask_again(self) -> None:
@@ -331,12 +337,12 @@ class SandboxTurns:
         if len(self._waiting) == 1 and not self._is_working:
             self._turns.note_waiting(self)
 
-    def take_turn(self) -> None:
-        """Do the work that waits longest, and more of it while there is time."""
+    def take_turn(self, seconds: float) -> float:
+        """Do the work that waits longest, and more of it in so many seconds; return how many it took."""
         waiting = self._waiting
         self._is_working = True
         self.enter()
-        self._deadline = self._since + self._turns.seconds
+        self._deadline = self._since + seconds
         try:
             # What comes back for another turn waits behind the rest, and is not counted here.
             for _ in range(len(waiting)):
@@ -346,6 +352,7 @@ class SandboxTurns:
         finally:
             self._is_working = False
             self.leave()
+        return self._seen - self._since
 
     def rest_seconds(self, now: float) -> float:
         """Return for how long the sandbox leaves the loop to others that are active; 0 or less for none."""

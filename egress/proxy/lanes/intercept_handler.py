@@ -98,7 +98,7 @@ class InterceptHandler:
         self._turns = services.turn
         self._is_recorded = False
         self._has_ended = False
-        self._since = services.monotonic()
+        self._since = self._ticked = services.monotonic()
         self._opening: dict[Connection, float] = {}
         """Upstream connections being made, and since when."""
         self._routes: dict[Connection, UpstreamRoute] = {}
@@ -127,7 +127,9 @@ class InterceptHandler:
             self._fail(error)
             return
         if is_allowed:
-            self._order("recheck", policy, now)
+            # Between two exchanges there is none that could be denied.
+            if self.relay is None or not self.relay.is_resting:
+                self._order("recheck", policy, now)
         else:
             self.close("access.withdrawn")
 
@@ -201,8 +203,15 @@ class InterceptHandler:
             self._is_running = False
             self._turns.leave()
 
+    def needs_tick(self, now: float) -> bool:
+        """Tell whether `tick` may find something; a connection that rests is looked at now and then."""
+        relay = self.relay
+        is_resting = relay is not None and relay.is_resting and not (self._opening or self._closing)
+        return not is_resting or now - self._ticked >= self._lane.limits.relay.rest_tick
+
     def tick(self, now: float) -> None:
-        """End the stages that take too long; called about once a second."""
+        """End the stages that take too long; called about once a second, unless nothing can be found."""
+        self._ticked = now
         limits = self._lane.limits
         for wire, since in list(self._closing.items()):
             if now - since > limits.closing:

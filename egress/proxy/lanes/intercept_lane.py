@@ -121,9 +121,10 @@ class InterceptLane:
 
     def tick(self) -> None:
         """End the stages that take too long; called about once a second."""
+        now = self.engine.clock.monotonic()
         for handler in self._handlers.values():
             # In turns: a sandbox may have hundreds of connections. What still waits does not wait twice.
-            if handler not in self._ticking:
+            if handler.needs_tick(now) and handler not in self._ticking:
                 self._ticking.add(handler)
                 handler.services.turn.wait(functools.partial(self._tick, handler))
 

@@ -79,6 +79,79 @@ def test_a_network_without_the_proxy_is_no_proof() -> None:
     assert gate(network) == ["the proxy does not answer at 10.96.0.92:3128"]
 
 
+def test_a_round_begins_while_the_one_before_still_waits_for_silence() -> None:
+    """Else a fence that drops packets would cost each pod the time of all rounds."""
+    begun: list[FenceAddress] = []
+    all_began = asyncio.Event()
+
+    async def dial(at: FenceAddress, _: float) -> bool:
+        if at is API:
+            begun.append(at)
+            if len(begun) == PLAN.passes:
+                all_began.set()
+            await all_began.wait()
+        return at is PROXY
+
+    asyncio.run(prove(PLAN, pytest.fail, dial))
+    assert len(begun) == PLAN.passes
+
+
+def test_an_answer_that_comes_late_counts_for_its_round() -> None:
+    """Rounds that ended before it, though they began behind it, are not in a row with those before it."""
+    others_ended = asyncio.Event()
+    rounds = 0
+
+    async def dial(at: FenceAddress, _: float) -> bool:
+        nonlocal rounds
+        if at is not API:
+            return at is PROXY
+        rounds += 1
+        if rounds == 1:
+            await others_ended.wait()
+            return True
+        if rounds == PLAN.passes:
+            others_ended.set()
+        return False
+
+    said: list[str] = []
+    asyncio.run(prove(PLAN, said.append, dial))
+    assert said == ["10.96.0.1:443 answered, and must not"]
+    assert rounds == PLAN.passes + 1
+
+
+def test_no_round_is_left_behind() -> None:
+    ended: list[str] = []
+
+    async def dial(at: FenceAddress, _: float) -> bool:
+        if at is not API:
+            return at is PROXY
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("dial")
+        return False
+
+    async def gate() -> int:
+        with pytest.raises(ContentError, match="too few rounds passed"):
+            await prove(FencePlan((API,), (PROXY,), interval=0, timeout=0.05), ended.append, dial)
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(gate()) == 1
+    assert ended == ["dial"] * 3
+
+
+def test_silence_is_shorter_than_the_time_that_the_proxy_has() -> None:
+    asked: dict[FenceAddress, float] = {}
+
+    async def dial(at: FenceAddress, seconds: float) -> bool:
+        asked[at] = seconds
+        return at is PROXY
+
+    asyncio.run(prove(PLAN, pytest.fail, dial))
+    assert asked == {API: PLAN.silence, NODE: PLAN.silence, PROXY: PLAN.dial_timeout}
+    assert PLAN.silence < PLAN.dial_timeout
+
+
 @pytest.mark.parametrize(
     ("answering", "said"),
     [({PROXY, API}, "10.96.0.1:443 answered, and must not"), (set(), "the proxy does not answer")],

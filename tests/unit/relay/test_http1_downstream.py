@@ -72,6 +72,42 @@ def test_a_fault_in_the_middle_of_a_body_ends_the_exchange() -> None:
     assert lab.codes == ["request.malformed"]
 
 
+def rests(lab: Lab) -> bool:
+    return lab.relay.is_resting
+
+
+def test_a_relay_rests_between_two_requests_alone() -> None:
+    """Only then can nothing but the long times of idle connections run out."""
+    lab = Lab()
+    assert rests(lab)
+    lab.says(get("/v1/one"))
+    lab.opens()
+    assert not rests(lab), "an exchange is under way"
+    lab.answers(response(b"1"))
+    assert rests(lab)
+    lab.says(get("/v1/two")[:5])
+    assert not rests(lab), "the time of a head runs"
+    lab.says(get("/v1/two")[5:])
+    lab.answers(response(b"2"))
+    assert rests(lab)
+
+
+def test_a_relay_does_not_rest_while_a_refused_client_lingers_or_a_request_waits() -> None:
+    lab = Lab()
+    lab.says(post(b"x" * 100, "/admin")[:-50])
+    assert not rests(lab)
+    lab = Lab()
+    lab.desk.turn = CountedTurn(0)
+    lab.is_slow = True
+    lab.says(get("/admin") * 2)
+    assert not rests(lab)
+
+
+def test_http2_never_rests() -> None:
+    """Its bounds count by the second."""
+    assert not rests(Lab(protocol="h2"))
+
+
 def test_it_knows_when_it_is_idle() -> None:
     lab = Lab()
     client = lab.relay._client

@@ -19,6 +19,12 @@ def test_a_refusal_can_be_read_before_the_connection_closes_and_sooner_than_anyt
     assert limits.upstream_idle < limits.keep_alive, "the client's side outlives what is kept for it"
 
 
+def test_a_relay_that_rests_is_looked_at_several_times_before_its_time_is_over() -> None:
+    limits = RelayLimits()
+    assert 4 * limits.rest_tick <= limits.upstream_idle <= limits.keep_alive
+    assert RelayLimits(keep_alive=6.0).rest_tick == 1.0
+
+
 def test_bounds_do_not_change() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         RelayLimits().head = 1.0  # type: ignore[misc]

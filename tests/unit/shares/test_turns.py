@@ -129,7 +129,44 @@ def test_a_turn_takes_as_much_small_work_as_fits(loop: Loop) -> None:
     loop.round()
     assert loop.done == ["a0", "a1", "a2", "a3"]
     loop.round()
-    assert loop.done[4:] == ["b"]
+    assert loop.done[4:] == ["b", "a4", "a5", "a6"], "what is left of a turn goes to the next one"
+
+
+def test_small_work_of_many_sandboxes_is_done_in_a_few_rounds(loop: Loop) -> None:
+    """A round costs more than such work: a thousand looks at idle connections were a thousand rounds."""
+    names = [chr(number) for number in range(ord("a"), ord("a") + 20)]
+    for name in names:
+        loop.turns.of(name).wait(loop.job(name, 0.1))
+    loop.round()
+    assert loop.done == names
+
+
+def test_small_work_of_others_makes_no_round_longer_than_a_turn_and_a_half(loop: Loop) -> None:
+    names = [chr(number) for number in range(ord("a"), ord("a") + 20)]
+    for name in names:
+        loop.turns.of(name).wait(loop.job(name, 1.9))
+    began = loop.now
+    loop.round()
+    assert loop.now - began <= 1.5 * TURN_SECONDS
+    assert loop.done == names[:2]
+    for _ in range(9):
+        loop.round()
+    assert loop.done == names
+
+
+def test_a_fault_keeps_nobody_behind_it_from_its_turn(loop: Loop) -> None:
+    a, b = two(loop)
+
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    a.wait(fail)
+    b.wait(loop.job("b", 0.1))
+    with pytest.raises(RuntimeError):
+        loop.round()
+    assert loop.done == []
+    loop.round()
+    assert loop.done == ["b"]
 
 
 def test_work_that_comes_back_waits_behind_the_rest(loop: Loop) -> None:

@@ -173,6 +173,54 @@ async def test_a_fault_between_two_exchanges_has_a_record_of_its_own(scene: Scen
     assert "connection.failed" in scene.log.text
 
 
+async def test_a_connection_that_rests_is_looked_at_now_and_then(scene: Scene) -> None:
+    """A look at each of a thousand, each second, costs as much as the requests of some of them."""
+
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        scene.stack.stop_ticks()
+        await scene.until(lambda: not scene.stack.full._ticking)
+        looked: list[InterceptHandler] = []
+        scene.patch.setattr(InterceptHandler, "tick", lambda handler, _: looked.append(handler))
+        now, rest = scene.stack.clock.monotonic(), InterceptLimits().relay.rest_tick
+        found._ticked = now
+        assert not found.needs_tick(now + 0.9 * rest)
+        assert found.needs_tick(now + rest)
+        scene.stack.full.tick()
+        assert found not in scene.stack.full._ticking
+        found._ticked = now - rest
+        scene.stack.full.tick()
+        await scene.until(lambda: found in looked)
+        assert found in looked
+        found.close("proxy.stopping")
+
+    await between(scene, step)
+
+
+async def test_a_connection_with_an_exchange_is_looked_at_each_second(scene: Scene) -> None:
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        assert found.needs_tick(found._ticked)
+
+    await under_way(scene, step)
+
+
+async def test_a_connection_in_its_handshake_is_looked_at_each_second(scene: Scene) -> None:
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        assert found.needs_tick(found._ticked)
+        found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
+
+
+async def test_a_connection_that_closes_is_looked_at_each_second(scene: Scene) -> None:
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        assert not found.needs_tick(found._ticked)
+        found._closing[next(iter(found._wires.values()))] = found._ticked
+        assert found.needs_tick(found._ticked)
+        found.close("proxy.stopping")
+
+    await between(scene, step)
+
+
 async def test_a_second_fault_is_not_recorded_again(scene: Scene) -> None:
     async def step(_: Scene, found: InterceptHandler) -> None:
         found._fail(KeyError(SECRET))
