@@ -4,7 +4,8 @@
 
 Tests that compute run beside tests that wait, and take the time that these leave. Those that wait have more
 workers than there are processors, and all tests of a file have the same one, because they share what the file
-has started. The last lines are a table: what each pool and each folder took, and the slowest files.
+has started. Workers are processes of pytest that take files from a queue (tests/file_queue.py). The last
+lines are a table: what each pool and each folder took, and the slowest files.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ RECORDS: Final = ROOT / ".cache/durations"
 BUDGET: Final = ROOT / "tests/budget.toml"
 PYTEST: Final = (sys.executable, "-m", "pytest", "-q", "--inline-snapshot=disable")
 NOTHING_COLLECTED: Final = 5
+PROGRESS_SECONDS: Final = 30
 SLOWEST: Final = 20
 MACHINES_DIFFER: Final = 2.0
 """A file above its budget is named; at so many times its budget it fails: a busy machine is not that slow."""
@@ -43,21 +45,25 @@ class Pool:
 
     name: str
     workers: float
-    dist: str
+    at_once: int = 1
+    """How many files a worker takes from the queue: finding a short one costs more than running it."""
+    is_known_whole: bool = False
+    """Whether each worker has to know all tests: then pytest-xdist shares them out."""
 
     def count(self, processors: int) -> int:
-        """How many workers; 0 is pytest by itself, which spares what it costs to tell it of each test."""
-        found = round(self.workers * processors)
-        return found if found > 1 else 0
+        """How many workers."""
+        return max(1, round(self.workers * processors))
 
 
-BESIDE: Final = Pool("computing", 0.5, "load")
+BESIDE: Final = Pool("computing", 1, at_once=20)
 """It runs beside all others."""
-IN_TURN: Final = (Pool("catalogue", 1, "loadfile"), Pool("waiting", 2.5, "loadfile"))
+IN_TURN: Final = (Pool("catalogue", 1, is_known_whole=True), Pool("waiting", 2.5))
 """The catalogue leaves most of the processors to what computes beside it: at the end that would be over."""
 POOLS: Final = (BESIDE, *IN_TURN)
-KEEP_ORDER: Final = "--no-loadscope-reorder"
+BY_XDIST: Final = ("--dist", "loadfile", "--no-loadscope-reorder")
 """What takes long has few tests and begins first; xdist would begin with the files that have most tests."""
+BY_QUEUE: Final = ("-n", "0", "-o", "console_output_style=classic")
+"""A worker knows the percentage of nothing but what it has taken so far."""
 IS_NIGHT: Final = os.environ.get("EGRESS_TEST_TIER") == "nightly"
 """Then a file may take as long as it likes, and a test that tries thousands of examples an hour."""
 AT_NIGHT: Final = ("--timeout", "3600")
@@ -86,6 +92,18 @@ class Result:
     processor: float
     files: dict[str, Took] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of_workers(cls, found: Sequence[Result], wall: float) -> Result:
+        """That of a pool; a worker that found nothing left to take says nothing about it."""
+        statuses = {each.status for each in found} - {NOTHING_COLLECTED} or {NOTHING_COLLECTED}
+        # Anything but failed tests, such as a process that was killed, is the worst.
+        worst = next(iter(statuses - {0, 1}), max(statuses))
+        whole = cls(worst, wall, sum(each.processor for each in found))
+        for each in found:
+            whole.files |= each.files
+            whole.failed += each.failed
+        return whole
 
 
 def main(words: Sequence[str]) -> int:
@@ -142,44 +160,78 @@ def run_all(jobs: int, rest: Sequence[str]) -> dict[str, Result]:
     """Run every pool to its end: with one job in turn, else one of them beside the others."""
     if jobs == 1:
         return {pool.name: Running(pool, jobs, rest).result() for pool in POOLS}
-    with tempfile.TemporaryFile() as told:
-        beside = Running(BESIDE, jobs, rest, told)
-        results = {pool.name: Running(pool, jobs, rest).result() for pool in IN_TURN}
-        results[BESIDE.name] = beside.result()
-        told.seek(0)
-        print(f"\n-- {BESIDE.name}", told.read().decode("utf-8", "replace"), sep="\n", flush=True)
-    return results
+    beside = Running(BESIDE, jobs, rest)
+    results = {pool.name: Running(pool, jobs, rest).result() for pool in IN_TURN}
+    return {**results, BESIDE.name: beside.result()}
 
 
 class Running:
-    """A pool at work; what it prints goes to a file where one is given."""
+    """A pool at work. What its processes print comes at their end, unless there is one job alone."""
 
-    def __init__(self, pool: Pool, jobs: int, rest: Sequence[str], told: IO[bytes] | None = None) -> None:
-        self._record = RECORDS / f"{pool.name}.json"
-        self._record.unlink(missing_ok=True)
-        count = jobs - (jobs == 1) if jobs else pool.count(os.cpu_count() or 1)
-        command = [*PYTEST, "-n", str(count), "--dist", pool.dist, KEEP_ORDER, "--pool", pool.name]
-        command += ["--times", str(self._record), *(AT_NIGHT if IS_NIGHT else ()), *rest]
-        if told is None:
-            print(f"\n-- {pool.name}", flush=True)
+    def __init__(self, pool: Pool, jobs: int, rest: Sequence[str]) -> None:
+        self._pool = pool
+        count = jobs or pool.count(os.cpu_count() or 1)
+        self._queue = RECORDS / f"{pool.name}.queue"
+        self._queue.unlink(missing_ok=True)
+        RECORDS.mkdir(parents=True, exist_ok=True)
+        command = [*PYTEST, "--pool", pool.name, *(AT_NIGHT if IS_NIGHT else ()), *rest]
+        if pool.is_known_whole:
+            command += ["-n", str(count - (count == 1)), *BY_XDIST]
+            count = 1
+        else:
+            command += [*BY_QUEUE, "--queue", str(self._queue), "--at-once", str(pool.at_once)]
+        print(f"\n-- {pool.name}: {count} processes" if count > 1 else f"\n-- {pool.name}", flush=True)
         self._begun = time.monotonic()
-        self._process = subprocess.Popen(command, cwd=ROOT, env=_environment(), stdout=told, stderr=told)
+        self._is_told_live = jobs == 1
+        self._workers = [self._start(command, place) for place in range(count)]
+
+    def _start(self, command: Sequence[str], place: int) -> tuple[subprocess.Popen[bytes], Path, IO[bytes]]:
+        record = RECORDS / f"{self._pool.name}-{place}.json"
+        record.unlink(missing_ok=True)
+        told = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed where it is read
+        output = None if self._is_told_live else told
+        started = subprocess.Popen(
+            [*command, "--times", str(record)], cwd=ROOT, env=_environment(), stdout=output, stderr=output
+        )
+        return started, record, told
 
     def result(self) -> Result:
-        """Wait for its end."""
-        _, status, used = os.wait4(self._process.pid, 0)
-        self._process.returncode = os.waitstatus_to_exitcode(status)
-        wall, processor = time.monotonic() - self._begun, used.ru_utime + used.ru_stime
-        result = Result(self._process.returncode, wall, processor)
-        if self._record.is_file():
-            found = json.loads(self._record.read_text(encoding="utf-8"))
-            result.files = {name: Took(int(took[0]), *took[1:]) for name, took in found["files"].items()}
-            result.failed = found["failed"]
+        """Wait for the end of all its processes, and say twice a minute how far they are."""
+        told = time.monotonic()
+        while not all(_has_ended(process) for process, _, _ in self._workers):
+            time.sleep(0.2)
+            if time.monotonic() - told > PROGRESS_SECONDS and self._queue.is_file():
+                told = time.monotonic()
+                left = self._queue.read_text(encoding="utf-8").count("\n")
+                print(f"-- {self._pool.name}: {left} files to begin", flush=True)
+        found = [self._ended(*worker) for worker in self._workers]
+        wall = time.monotonic() - self._begun
+        return Result.of_workers(found, wall)
+
+    def _ended(self, process: subprocess.Popen[bytes], record: Path, told: IO[bytes]) -> Result:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        result = Result(process.returncode, 0.0, used.ru_utime + used.ru_stime)
+        with told:
+            told.seek(0)
+            text = told.read().decode("utf-8", "replace")
+        if text:
+            print(f"\n-- {self._pool.name}, as {record.stem} told it", text, sep="\n", flush=True)
+        if record.is_file():
+            written = json.loads(record.read_text(encoding="utf-8"))
+            result.files = {name: Took(int(took[0]), *took[1:]) for name, took in written["files"].items()}
+            result.failed = written["failed"]
         return result
 
 
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+
 def _environment() -> dict[str, str]:
-    return {**os.environ, "EGRESS_TEST_HARM": str(HARM)}
+    """That of this process. What is compiled is written down, or each worker would compile all tests anew."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "EGRESS_TEST_HARM": str(HARM)}
 
 
 # A second try ---------------------------------------------------------------------------------------

@@ -8,8 +8,10 @@ It must not hold fixtures of one subject: those belong beside the tests that use
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -22,8 +24,10 @@ from typing import TYPE_CHECKING, NoReturn
 import hypothesis
 import pytest
 
+from tests.file_queue import FileQueue
+
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
 HERE = Path(__file__).parent
 UNDER_CI = bool(os.environ.get("CI"))
@@ -31,6 +35,10 @@ UNDER_CI = bool(os.environ.get("CI"))
 IS_NIGHTLY = os.environ.get("EGRESS_TEST_TIER") == "nightly"
 KUBE_ROUTER = os.environ.get("EGRESS_TEST_KUBE_ROUTER", "")
 """A kube-router that somebody has built, for trials to enforce policies by."""
+
+# pytest compiles tests its own way. Where PYTHONDONTWRITEBYTECODE is set, as in many images, each process of
+# each run would do that anew, which is half of the time that it takes to collect them.
+sys.dont_write_bytecode = False
 
 # Hypothesis -----------------------------------------------------------------------------------
 
@@ -70,15 +78,24 @@ def _refuse(*_args: object, **_kwargs: object) -> NoReturn:
     raise RuntimeError(f"this test reaches for the network; only {rooms} may")
 
 
+@functools.cache
+def _may_have_sockets(file: Path) -> bool:
+    return is_in(file, ROOMS_WITH_SOCKETS)
+
+
+def is_in(file: Path, rooms: Iterable[str]) -> bool:
+    """Whether a file of tests is in one of these rooms; compared as text, which is quick."""
+    return str(file).startswith(tuple(f"{HERE}/{room}/" for room in rooms))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Refuse sockets around the whole test, its fixtures of every scope included."""
-    has_sockets = any(item.path.is_relative_to(HERE / room) for room in ROOMS_WITH_SOCKETS)
     with pytest.MonkeyPatch.context() as patch:
         if item.get_closest_marker("real_process"):
             # tests/cli/command.py looks at it, and starts what it would fork.
             patch.setenv("EGRESS_TEST_REAL", "1")
-        if has_sockets:
+        if _may_have_sockets(item.path):
             return (yield)
         for name in ("connect", "connect_ex", "bind", "sendto"):
             patch.setattr(socket.socket, name, _refuse)
@@ -111,12 +128,13 @@ POOLS = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pool", choices=("computing", *POOLS), help="run the tests of one pool alone")
     parser.addoption("--times", metavar="FILE", help="write down what each file took, and what failed")
+    parser.addoption("--queue", metavar="FILE", help="take files from this queue, as other processes do")
+    parser.addoption("--at-once", metavar="N", type=int, default=1, help="how many files to take from it")
 
 
 def pool_of(path: Path) -> str:
     """The pool that a file is in."""
-    found = (pool for pool, rooms in POOLS.items() if any(path.is_relative_to(HERE / room) for room in rooms))
-    return next(found, "computing")
+    return next((pool for pool, rooms in POOLS.items() if is_in(path, rooms)), "computing")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -166,6 +184,27 @@ SLOW_FILES = (
 """Files that take longest of their pool, the longest one first; they begin next."""
 
 
+def _files_in_order(config: pytest.Config) -> list[str]:
+    """What the arguments name, as files of this pool; those that take longest come first."""
+    pool = config.getoption("--pool")
+    found: list[tuple[Path, str]] = []
+    for name in config.args:
+        path = Path(config.invocation_params.dir, name.partition("::")[0])
+        if path.is_dir():
+            found += [(file, str(file)) for file in sorted(path.rglob("test_*.py"))]
+        else:
+            found.append((path, name))
+    places = {HERE / name: place for place, name in enumerate(SLOW_FILES)}
+
+    def order(entry: tuple[Path, str]) -> tuple[bool, int, int]:
+        path, _ = entry
+        text = path.read_text(encoding="utf-8")
+        limits = [int(limit) for limit in re.findall(r"\btimeout\(([0-9]+)\)", text)]
+        return max(limits, default=0) < MINUTES, places.get(path, len(places)), -len(text)
+
+    return [name for _, name in sorted((entry for entry in found if pool_of(entry[0]) == pool), key=order)]
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for_the_night = [] if IS_NIGHTLY else [item for item in items if item.get_closest_marker("nightly")]
@@ -197,6 +236,9 @@ def pytest_configure(config: pytest.Config) -> None:
         # A run under nohup inherits that, and so would all that tests start. A handler of our own protects
         # the run just as well, and is no part of what a child inherits.
         signal.signal(signal.SIGHUP, lambda *_: None)
+    if queue := config.getoption("--queue"):
+        names = functools.partial(_files_in_order, config)
+        config.pluginmanager.register(FileQueue(Path(queue), config.getoption("--at-once"), names))
     # Workers send what they measured to the one process that writes it down.
     if (file := config.getoption("--times")) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Record(Path(file)))

@@ -75,9 +75,11 @@ def copied_parts(log: Path, known: Mapping[str, int]) -> Iterator[LogPart]:
 def _new_lines(log: Path, name: str, offset: int) -> Iterator[LogPart]:
     """Return the whole lines of a file from this offset on."""
     with (log / name).open("rb") as file:
+        # What is written meanwhile is for the next copy: a proxy may write faster than a copy is taken.
+        size = os.fstat(file.fileno()).st_size
         file.seek(offset)
         rest = b""
-        while data := file.read(PIECE_BYTES):
+        while data := file.read(min(PIECE_BYTES, max(0, size - file.tell()))):
             data = rest + data
             end = data.rfind(b"\n") + 1
             if len(data) - end > MAX_LINE_BYTES:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from scripts import gate
 from scripts.gate import Result, Took
 from tests import conftest
+from tests.file_queue import FileQueue
 
 ROOT = Path(__file__).parents[2]
 FLAKY = "tests/proxy/process/test_lifecycle.py::test_a_signal_ends_it_cleanly[SIGINT]"
@@ -91,10 +95,104 @@ def test_every_pool_is_run() -> None:
     assert {pool.name for pool in gate.POOLS} == {"computing", *conftest.POOLS}
 
 
-def test_few_workers_are_none() -> None:
-    """Telling another process of each test costs more than the tests, where they are short."""
-    assert [gate.BESIDE.count(processors) for processors in (1, 2, 4, 8)] == [0, 0, 2, 4]
-    assert [pool.count(2) for pool in gate.IN_TURN] == [2, 5]
+def test_every_pool_has_a_worker() -> None:
+    assert [pool.count(2) for pool in gate.POOLS] == [2, 2, 5]
+    assert gate.Pool("small", 0.1).count(1) == 1
+
+
+def test_a_pool_is_as_bad_as_its_worst_worker() -> None:
+    """A worker that has nothing left to take says nothing about the pool."""
+    passed, failed, idle = Result(0, 0, 2, {"a.py": Took(1, 2, 3)}), failing(FLAKY), Result(5, 0, 1)
+    whole = Result.of_workers([passed, failed, idle], 9)
+    assert (whole.status, whole.wall, whole.processor) == (1, 9, 3)
+    assert (whole.failed, whole.files) == ([FLAKY], passed.files)
+    assert Result.of_workers([passed, idle], 9).status == 0
+    assert Result.of_workers([idle, idle], 9).status == 5
+    assert Result.of_workers([failed, Result(-9, 0, 0), passed], 9).status == -9
+    assert Result.of_workers([failed, Result(2, 0, 0)], 9).status == 2
+
+
+# A queue of files -------------------------------------------------------------------------------------
+
+
+def queue_of(path: Path, *names: str, at_once: int = 1) -> FileQueue:
+    return FileQueue(path, at_once, lambda: names)
+
+
+def test_each_file_is_taken_once(tmp_path: Path) -> None:
+    """The first worker writes down the names; a worker that comes later finds what is left."""
+    first, second = (queue_of(tmp_path / "queue", "a", "b", "c", at_once=number) for number in (1, 5))
+    assert first.take() == ["a"]
+    assert second.take() == ["b", "c"]
+    assert first.take() == second.take() == []
+
+
+def workers(tmp_path: Path, count: int, *files: str) -> tuple[list[int], dict[str, int]]:
+    """Run files of tests by so many processes: their statuses, and how many tests of each file were run."""
+    (tmp_path / "conftest.py").write_text(WORKER.format(queue=tmp_path / "queue"), encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    for name, text in zip("abcdefgh", files, strict=False):
+        (tmp_path / f"test_{name}.py").write_text(text, encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        f"--rootdir={tmp_path}",
+    ]
+    begun = [
+        subprocess.Popen([*command, tmp_path], env={"PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL)
+        for _ in range(count)
+    ]
+    statuses = sorted(each.wait() for each in begun)
+    ran = (tmp_path / "ran").read_text().split() if (tmp_path / "ran").exists() else []
+    return statuses, dict(Counter(ran))
+
+
+WORKER = """
+from pathlib import Path
+import pytest
+from tests.file_queue import FileQueue
+
+HERE = Path(__file__).parent
+
+def pytest_configure(config):
+    names = sorted(str(file) for file in HERE.glob("test_*.py"))
+    config.pluginmanager.register(FileQueue(Path("{queue}"), 1, lambda: names))
+
+@pytest.fixture(scope="session")
+def started():
+    with (HERE / "started").open("a") as file:
+        file.write("started ")
+
+@pytest.fixture(autouse=True)
+def ran(request, started):
+    with (HERE / "ran").open("a") as file:
+        file.write(request.path.name + " ")
+"""
+TWO = "def test_one(): pass\ndef test_two(): pass\n"
+
+
+def test_workers_share_all_files(tmp_path: Path) -> None:
+    """Each test is run once, and what a worker has started for its session serves all of its files."""
+    statuses, ran = workers(tmp_path, 2, TWO, TWO, TWO, TWO)
+    assert ran == {f"test_{name}.py": 2 for name in "abcd"}
+    assert set(statuses) <= {0, gate.NOTHING_COLLECTED}
+    assert (tmp_path / "started").read_text().count("started") == statuses.count(0)
+
+
+def test_a_file_that_cannot_be_read_is_worse_than_a_test_that_fails(tmp_path: Path) -> None:
+    statuses, ran = workers(tmp_path, 1, "import nothing_of_the_kind", "def test_one(): assert False", TWO)
+    assert statuses == [2]
+    assert ran == {"test_b.py": 1, "test_c.py": 2}, "the others are run all the same"
+
+
+def test_a_test_that_fails_is_told(tmp_path: Path) -> None:
+    assert workers(tmp_path, 1, "def test_one(): assert False", TWO)[0] == [1]
 
 
 def test_every_room_that_waits_is_there() -> None:

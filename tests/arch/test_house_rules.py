@@ -6,12 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from scripts.gate import KEEP_ORDER
+from scripts.gate import BY_QUEUE, BY_XDIST
 from tests.attack.lab.harm import Finding, Harm, HarmDoneError
 from tests.conftest import SLOW_FILES
 
@@ -59,7 +59,8 @@ def run(
         test.parent.mkdir(parents=True, exist_ok=True)
         test.write_text(source, encoding="utf-8")
     shutil.copy(ROOT / "pyproject.toml", folder)
-    shutil.copy(ROOT / "tests/conftest.py", folder / "tests")
+    for file in ("tests/conftest.py", "tests/file_queue.py"):
+        shutil.copy(ROOT / file, folder / "tests")
     command = [
         sys.executable,
         "-m",
@@ -153,13 +154,20 @@ def test_it(): pass
 """
 
 
-def test_a_file_that_takes_long_begins_before_files_with_more_tests(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "jobs"),
+    [(BY_XDIST, 1), ((*BY_QUEUE, "--pool", "waiting", "--queue", "queue"), 0)],
+    ids=["xdist", "queue"],
+)
+def test_a_file_that_takes_long_begins_before_files_with_more_tests(
+    tmp_path: Path, options: Sequence[str], jobs: int
+) -> None:
     """Else it goes on alone at the end, and so it was: xdist sorts files by the number of their tests."""
     many = "".join(f"def test_{number}(): pass\n" for number in range(4))
     slow = f"tests/{SLOW_FILES[0]}"
-    suite = {"tests/a/test_many.py": many, slow: "def test_0(): pass", "tests/proxy/test_one.py": TAKES_LONG}
-    result = run(tmp_path, suite, "-v", "--dist", "loadfile", KEEP_ORDER, jobs=1)
-    passed = [line.split()[-1] for line in result.stdout.splitlines() if " PASSED " in line]
+    suite = {"tests/ui/test_many.py": many, slow: "def test_0(): pass", "tests/proxy/test_one.py": TAKES_LONG}
+    result = run(tmp_path, suite, "-v", *options, jobs=jobs)
+    passed = [re.findall(r"tests/\S+", line)[0] for line in result.stdout.splitlines() if " PASSED" in line]
     assert len(passed) == 6, result.stdout
     assert passed[:2] == ["tests/proxy/test_one.py::test_it", f"{slow}::test_0"]
 

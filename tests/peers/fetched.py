@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -9,20 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.proxy.clients.cache import Fetched, work
+from tests.proxy.clients.cache import Fetched, python_environment
 
 HERE: Final = Path(__file__).parent
 PROGRAMS: Final = HERE / "programs"
 PROGRAM_TIMEOUT: Final = 300.0
 
 
-def _make(folder: Path) -> None:
-    work(sys.executable, "-m", "venv", "--clear", folder / "venv", folder=folder)
-    pip = (folder / "venv/bin/python", "-m", "pip", "install", "--no-input", "--disable-pip-version-check")
-    work(*pip, "--require-hashes", "--requirement", HERE / "requirements.lock", folder=folder)
-
-
-PEERS: Final = Fetched("peers", (HERE / "requirements.lock",), _make, tool=sys.version)
+LOCK: Final = HERE / "requirements.lock"
+PEERS: Final = Fetched("peers", (LOCK,), functools.partial(python_environment, LOCK), tool=sys.version)
 
 
 def python() -> Path:

@@ -13,7 +13,7 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
-from tests.proxy.clients.cache import NEWER_NODE, Fetched, modules, work
+from tests.proxy.clients.cache import NEWER_NODE, Fetched, modules, pip_install, work
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parents[1]
@@ -55,10 +55,9 @@ def _claude(folder: Path) -> None:
 
 
 def _python(folder: Path) -> None:
-    pip = (sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check")
-    pinned = ("--require-hashes", "--requirement", HERE / "requirements.lock")
     # No environment of Python: its links name this machine's own folders.
-    work(*pip, *pinned, "--target", folder / "packages", folder=folder)
+    lock = HERE / "requirements.lock"
+    pip_install(sys.executable, lock, "--target", folder / "packages", folder=folder)
 
 
 def _go(pins: Path, package: str, name: str, folder: Path) -> None:

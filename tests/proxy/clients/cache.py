@@ -106,10 +106,17 @@ def work(*command: str | Path, folder: Path) -> None:
 HERE = Path(__file__).parent
 
 
-def _python(folder: Path) -> None:
+def pip_install(python: str | Path, lock: Path, *options: str | Path, folder: Path) -> None:
+    """Install what a lock names, which is all that is needed. None is compiled, since most are never used."""
+    quick = ("--no-input", "--disable-pip-version-check", "--no-compile", "--no-deps")
+    pip = (python, "-m", "pip", "install", *quick, "--require-hashes", "--requirement", lock)
+    work(*pip, *options, folder=folder)
+
+
+def python_environment(lock: Path, folder: Path) -> None:
+    """Make `venv`, an environment of Python with what a lock names."""
     work(sys.executable, "-m", "venv", "--clear", folder / "venv", folder=folder)
-    pip = (folder / "venv/bin/python", "-m", "pip", "install", "--no-input", "--disable-pip-version-check")
-    work(*pip, "--require-hashes", "--requirement", HERE / "requirements.lock", folder=folder)
+    pip_install(folder / "venv/bin/python", lock, folder=folder)
 
 
 def modules(pins: Path, folder: Path) -> None:
@@ -134,7 +141,8 @@ def _packages(name: str, program: str = "") -> Fetched:
     return Fetched(name, tuple(sorted(pins.glob("package*.json"))), functools.partial(_node, pins, program))
 
 
-PYTHON = Fetched("python", (HERE / "requirements.lock",), _python, tool=sys.version)
+LOCK = HERE / "requirements.lock"
+PYTHON = Fetched("python", (LOCK,), functools.partial(python_environment, LOCK), tool=sys.version)
 NODE = _packages("node")
 NEWER_NODE = _packages("node24", "node")
 PNPM = _packages("pnpm")

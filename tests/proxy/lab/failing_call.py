@@ -245,6 +245,17 @@ class Scene:
             fault.calls, fault.fired, fault.was_sent, fault.was_over = 0, False, False, False
         return await self.play_once(story, fault)
 
+    async def count(
+        self, story: Callable[[Scene], Awaitable[None]], points: Sequence[tuple[type | None, str]]
+    ) -> dict[tuple[type | None, str], int]:
+        """How often a story makes each of these calls, and runs each of these hooks, without a fault."""
+        counted = [CallFault(owner, name, object, nth=0) for owner, name in points]
+        with pytest.MonkeyPatch.context() as patch:
+            for each in counted:
+                self._arm(patch, each)
+            await self.play(story)
+        return {(each.owner, each.name): each.calls for each in counted}
+
     async def play_once(
         self, story: Callable[[Scene], Awaitable[None]], fault: CallFault | None = None
     ) -> SeenCall:

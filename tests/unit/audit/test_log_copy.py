@@ -76,7 +76,7 @@ def test_a_file_without_any_line_end_is_not_read_for_ever(tmp_path: Path) -> Non
 
 
 def test_the_head_is_read_before_the_lines_of_its_chain(tmp_path: Path) -> None:
-    """A head that is newer than the lines of a copy would tell of a cut."""
+    """A head that is newer than the lines of a copy would tell of a cut. New lines are for the next copy."""
     log = tmp_path / "log"
     sink = opened_log(log)
     parts = []
@@ -88,6 +88,7 @@ def test_the_head_is_read_before_the_lines_of_its_chain(tmp_path: Path) -> None:
     sink.close()
     lay_down(parts, tmp_path / "copy")
     assert sound_log(tmp_path / "copy").lines
+    assert sum(part.data.count(b'"policy":"later"') for part in parts) == 0
 
 
 def test_parts_come_back_as_they_were_written() -> None:
