@@ -25,10 +25,10 @@ MIN_KERNEL_VERSION: Final = (5, 14)
 """The first kernel that counts process limits by user namespace, and sets mount attributes recursively."""
 _IMPORT_PREFIX: Final = "from egress.runtime.namespace.inside import "
 _PROBE_CODE: Final = (
-    _IMPORT_PREFIX + "kernel, network, user_namespaces\n"
+    _IMPORT_PREFIX + "network, system_calls, user_namespaces\n"
     "try:\n"
     "    user_namespaces.enter(0x60020000, ())\n"
-    "    kernel.keep_mounts_private()\n"
+    "    system_calls.keep_mounts_private()\n"
     "    network.prepare('198.18.0.2')\n"
     "except OSError as error:\n"
     "    print(error.errno)\n"

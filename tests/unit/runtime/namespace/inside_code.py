@@ -28,7 +28,7 @@ def needs_namespaces() -> None:
 
 def run_inside(code: str, *arguments: str) -> str:
     """What the code printed; it begins with the modules of `inside` at hand."""
-    modules = "command, init, kernel, launch, network, root_mounts, syscall_filter, user_namespaces"
+    modules = "command, init, launch, network, root_mounts, syscall_filter, system_calls, user_namespaces"
     whole = f"from egress.runtime.namespace.inside import {modules}\nimport os, sys, socket\n{code}"
     done = subprocess.run(
         [*kernel_support.python_command(whole), *arguments],

@@ -86,8 +86,8 @@ def test_what_is_mounted_below_a_folder_is_found_and_can_be_covered() -> None:
     needs_namespaces()
     code = """
 user_namespaces.enter(0x20000, ())
-kernel.keep_mounts_private()
-kernel.mount("tmpfs", "/proc", "mode=0755")
+system_calls.keep_mounts_private()
+system_calls.mount("tmpfs", "/proc", "mode=0755")
 os.mkdir("/proc/in")
 open("/proc/in/x", "w").close()
 root_mounts._cover("/proc/in")
@@ -136,8 +136,8 @@ def test_what_is_mounted_below_is_found_whatever_its_folder_is_called(tmp_path: 
     (tmp_path / name / "in").mkdir(parents=True)
     code = """
 user_namespaces.enter(0x20000, ())
-kernel.keep_mounts_private()
-kernel.mount("tmpfs", sys.argv[1] + "/in")
+system_calls.keep_mounts_private()
+system_calls.mount("tmpfs", sys.argv[1] + "/in")
 print(root_mounts._mounted_below(sys.argv[1]))
 """
     assert run_inside(code, str(tmp_path / name)) == "['/in']\n"

@@ -18,7 +18,7 @@ def test_what_the_kernel_refuses_is_an_error_with_its_number() -> None:
 
 def test_a_filter_holds_from_then_on_and_for_all_that_follow() -> None:
     code = """
-kernel.filter_calls(syscall_filter.filter_program(os.uname().machine))
+system_calls.filter_calls(syscall_filter.filter_program(os.uname().machine))
 try:
     socket.socket(40, 1)
 except OSError as error:
@@ -32,7 +32,7 @@ os.execv("/bin/sh", ["sh", "-c", "grep -E 'NoNewPrivs|Seccomp:' /proc/self/statu
 def test_descriptors_are_closed_for_programs() -> None:
     code = """
 os.dup2(1, 7, inheritable=True)
-kernel.close_on_exec(3)
+system_calls.close_on_exec(3)
 os.execv("/bin/ls", ["ls", "/proc/self/fd"])
 """
     assert run_inside(code).split() == ["0", "1", "2", "3"]
@@ -40,9 +40,9 @@ os.execv("/bin/ls", ["ls", "/proc/self/fd"])
 
 def test_a_process_is_not_looked_into_by_its_own_user() -> None:
     code = """
-kernel.be_readable(by_others=False)
+system_calls.be_readable(by_others=False)
 print(os.stat("/proc/self/environ").st_uid)
-kernel.be_readable(by_others=True)
+system_calls.be_readable(by_others=True)
 print(os.stat("/proc/self/environ").st_uid)
 """
     assert run_inside(code).split() == ["0", str(os.geteuid())]
@@ -52,8 +52,8 @@ def test_capabilities_are_given_up_for_good() -> None:
     needs_namespaces()
     code = """
 user_namespaces.enter(0, ())
-kernel.forget_capabilities()
-kernel.drop_capabilities()
+system_calls.forget_capabilities()
+system_calls.drop_capabilities()
 print(*[line.split()[1] for line in open("/proc/self/status") if line.startswith("Cap")])
 """
     assert set(run_inside(code).split()) == {"0" * 16}
@@ -63,15 +63,15 @@ def test_mounts_are_made_bounded_and_taken_away() -> None:
     needs_namespaces()
     code = """
 user_namespaces.enter(0x20000, ())
-kernel.keep_mounts_private()
-kernel.mount("tmpfs", "/proc", "mode=0755")
+system_calls.keep_mounts_private()
+system_calls.mount("tmpfs", "/proc", "mode=0755")
 os.mkdir("/proc/a")
-tree = kernel.open_tree("/usr", recursive=True)
-kernel.restrict(tree, kernel.READ_ONLY)
-kernel.attach(tree, "/proc/a")
+tree = system_calls.open_tree("/usr", recursive=True)
+system_calls.restrict(tree, system_calls.READ_ONLY)
+system_calls.attach(tree, "/proc/a")
 print(os.path.exists("/proc/a/bin"), bool(os.statvfs("/proc/a").f_flag & os.ST_RDONLY))
-kernel.detach("/proc/a")
-kernel.restrict_path("/proc", kernel.READ_ONLY)
+system_calls.detach("/proc/a")
+system_calls.restrict_path("/proc", system_calls.READ_ONLY)
 try:
     os.mkdir("/proc/b")
 except OSError as error:
@@ -90,17 +90,17 @@ if not traced:
     os.kill(os.getpid(), signal.SIGTRAP)
     os._exit(0)
 os.waitid(os.P_PID, traced, os.WSTOPPED | os.WNOWAIT)
-print(list(kernel.reaped()))
+print(list(system_calls.reaped()))
 os.kill(traced, signal.SIGKILL)
 os.waitid(os.P_PID, traced, os.WEXITED | os.WNOWAIT)
-print([os.waitstatus_to_exitcode(status) for _, status in kernel.reaped()])
+print([os.waitstatus_to_exitcode(status) for _, status in system_calls.reaped()])
 """
     assert run_inside(code).splitlines() == ["[]", "[-9]"]
 
 
 def test_children_that_have_ended_are_told_and_others_are_not_waited_for() -> None:
     code = """
-print(list(kernel.reaped()))
+print(list(system_calls.reaped()))
 ended = [os.fork() or os._exit(status) for status in (0, 3)]
 for number in ended:
     os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT)
@@ -110,10 +110,10 @@ if not living:
     os.close(tells)
     os.read(hears, 1)
     os._exit(0)
-found = dict(kernel.reaped())
+found = dict(system_calls.reaped())
 print([os.waitstatus_to_exitcode(found[number]) for number in ended], len(found))
 os.close(tells)
 os.waitpid(living, 0)
-print(list(kernel.reaped()))
+print(list(system_calls.reaped()))
 """
     assert run_inside(code).splitlines() == ["[]", "[0, 3] 2", "[]"]

@@ -19,7 +19,7 @@ found = user_namespaces.inner(user_namespaces.InnerUser(1000, 1001, 0))
 os.setns(found, 0x10000000)
 os.setresgid(1001, 1001, 1001)
 os.setresuid(1000, 1000, 1000)
-kernel.drop_capabilities()
+system_calls.drop_capabilities()
 print(os.getresuid(), os.getresgid())
 for attempt in (lambda: os.unshare(0x10000000), lambda: os.unshare(0x40000000)):
     try:
