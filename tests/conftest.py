@@ -42,9 +42,10 @@ sys.dont_write_bytecode = False
 
 # Hypothesis -----------------------------------------------------------------------------------
 
+GATE_EXAMPLES = 50
 # No deadline: a slow machine is not a bug. Not derandomised: each run looks somewhere new, and the
 # printed blob brings a failure back.
-hypothesis.settings.register_profile("gate", max_examples=100, deadline=None, print_blob=True)
+hypothesis.settings.register_profile("gate", max_examples=GATE_EXAMPLES, deadline=None, print_blob=True)
 hypothesis.settings.register_profile("nightly", max_examples=2000, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("nightly" if IS_NIGHTLY else "gate")
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Hashable, Sequence
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from tests.conftest import IS_NIGHTLY
+from tests.conftest import GATE_EXAMPLES, IS_NIGHTLY
 
 ALSO = pytest.mark.nightly
 
 
 def examples(usual: int) -> int:
     """How many examples hypothesis tries where a test wants another number than the rest."""
-    return max(10 * usual, 2000) if IS_NIGHTLY else min(usual, 100)
+    return max(10 * usual, 2000) if IS_NIGHTLY else min(usual, GATE_EXAMPLES)
 
 
 def pairwise[A: Hashable](

@@ -1,4 +1,4 @@
-"""Rules that are replaced hundreds of times while ten thousand requests are under way.
+"""Rules that are replaced while requests are under way: at night hundreds of times, under ten thousand.
 
 Each request is decided by one of them as a whole: the rule that let it through, what was injected and the
 digest in its record belong together, and no request falls between two of them.
@@ -11,12 +11,13 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from tests.conftest import IS_NIGHTLY
 from tests.faults.proxy_lab import API, SECRET, ProxyLab
 from tests.proxy.lab.proxy_stack import policy_of
 from tests.proxy.lab.upstream_request import UpstreamRequest
 
-REQUESTS = 10_000
-RELOADS = 200
+REQUESTS = 10_000 if IS_NIGHTLY else 2_500
+RELOADS = 200 if IS_NIGHTLY else 50
 CLIENTS = 16
 TOGETHER = 25
 """Requests that a client sends at once."""
