@@ -23,8 +23,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from typing import Final
 
 import pytest
+
+from tests.tiers import ALSO
 
 PROGRAMS = Path(__file__).with_name("programs")
 
@@ -103,10 +106,23 @@ class Client:
         return pytest.mark.proves(self, *facts)
 
 
+OF_THE_PROXY: Final = frozenset({"large", "upload", "streaming"})
+
+
 def proving(facts: str, *clients: Client) -> pytest.MarkDecorator:
-    """Give a test the argument `client`, once for each of these; each proves the facts (by commas) by it."""
+    """Give a test the argument `client`, once for each of these; each proves the facts (by commas) by it.
+
+    Of what depends on the proxy far more than on the client, the gate tries the first client of a file.
+    """
     words = facts.split(", ")
-    cases = [pytest.param(client, marks=client.proves(*words), id=client.name) for client in clients]
+    cases = [
+        pytest.param(
+            client,
+            marks=[client.proves(*words), *([ALSO] if place and OF_THE_PROXY.issuperset(words) else ())],
+            id=client.name,
+        )
+        for place, client in enumerate(clients)
+    ]
     return pytest.mark.parametrize("client", cases)
 
 
