@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from egress.ui import listen
 from scripts import chromium
+from tests.conftest import IS_NIGHTLY
 from tests.ui.served_page import TOKEN, ServedPage
 from tests.unit.ui.page_app import denied, line
 
@@ -36,6 +37,7 @@ PAYLOADS = {
 """What a sandbox would like to run at a reviewer, each with a page on which it does run."""
 TEMPLATE = "{{7*191}}{%x%}\u202e\x1b]0;x\x07"
 """The same for whoever fills in templates, and for terminals."""
+EVIL = [*PAYLOADS, TEMPLATE]
 COMES_TO = "1337"
 FIELDS = (
     *("sandbox", "profile", "listener", "entry", "connection", "scheme", "host", "address", "sni", "method"),
@@ -187,8 +189,9 @@ def test_nothing_is_fetched_elsewhere_and_the_policy_is_not_offended(
 # Attackers ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("payload", [*PAYLOADS, TEMPLATE])
+@pytest.mark.parametrize("payload", EVIL)
 def test_no_text_of_a_line_runs(browser: Chrome, served: ServedPage, payload: str) -> None:
+    """On every page; in the gate the first text is on every page, and each other one on a third of them."""
     bad = dict.fromkeys(FIELDS, payload)
     secret = [{"secret": payload, "slot": payload}]
     scrubbed = {payload: 2}
@@ -206,7 +209,8 @@ def test_no_text_of_a_line_runs(browser: Chrome, served: ServedPage, payload: st
     paths += [f"/?{name}={typed}" for name in ("grep", "host")] + [f"/charts?grep={typed}"]
     every = "&".join(f"{name}={typed}" for name in FILTERS)
     paths += [f"/?{every}", f"/charts?{every}"]
-    for path in paths:
+    place = EVIL.index(payload)
+    for path in paths[place % 3 :: 3] if place and not IS_NIGHTLY else paths:
         browser.get(served.root + path)
         browser.execute_script("document.querySelectorAll('details').forEach(it => it.open = true)")
         assert browser.execute_script("return window.pwned") is None, path
