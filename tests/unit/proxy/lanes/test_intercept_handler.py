@@ -1136,9 +1136,11 @@ async def test_a_task_that_is_done_is_forgotten_but_not_its_successor(scene: Sce
 
         key: Connection | int = 77
         found._start(key, nothing)
+        # Told after the handler, which asked first.
+        is_told = asyncio.Event()
+        found._tasks[key].add_done_callback(lambda _: is_told.set())
         found._start(key, waits)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await is_told.wait()
         assert key in found._tasks
         never.set()
         await scene.until(lambda: key not in found._tasks)
