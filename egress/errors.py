@@ -235,6 +235,21 @@ CODES: dict[str, RefusalCode] = {
         "This proxy needs the password of the sandbox.",
         "Use the proxy address the sandbox was given.",
     ),
+    "ticket.unknown": RefusalCode(
+        403,
+        "This ticket does not hold: its run or its time is over, or it never was one.",
+        "Start the run with a ticket of its own.",
+    ),
+    "ticket.foreign": RefusalCode(
+        403,
+        "This ticket is that of another sandbox.",
+        "Start the run with a ticket of its own sandbox.",
+    ),
+    "ticket.ended": RefusalCode(
+        403,
+        "The ticket of this connection was revoked, or its time is over.",
+        "Start the run with a ticket of its own.",
+    ),
     "proxy.identity": RefusalCode(
         403,
         "This proxy serves another sandbox, or another user of the machine.",

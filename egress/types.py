@@ -97,6 +97,8 @@ class Identity:
     # Rights are those of the sandbox, whichever of its pods asks; a pod is only named in records.
     workload: Workload | None = field(default=None, compare=False)
     """Only in a cluster."""
+    ticket: str = ""
+    """The id of the ticket that its client has shown, with whose rights it comes; empty without one."""
 
 
 @value_class

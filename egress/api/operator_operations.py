@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from egress.api import log_schema, policy_schema, rules_schema
+from egress.api import log_schema, policy_schema, rules_schema, ticket_schema
 from egress.api.operation import Operation
 
 _POLICY: Final = "/v1/sandboxes/{name}/policy"
+_TICKETS: Final = "/v1/sandboxes/{name}/tickets"
 
 OPERATOR_OPERATIONS: Final = (
     Operation(
@@ -32,6 +33,23 @@ OPERATOR_OPERATIONS: Final = (
         path=f"{_POLICY}/grants/{{grant}}",
         summary="Take a grant back; at a port, one that was made there.",
         answer=policy_schema.GrantView,
+    ),
+    Operation(
+        name="add_ticket",
+        method="POST",
+        path=_TICKETS,
+        summary="Give one run in a sandbox rights of its own: its ticket is shown once.",
+        body=ticket_schema.TicketSettings,
+        answer=ticket_schema.TicketView,
+        status=201,
+        owner_only=True,
+    ),
+    Operation(
+        name="end_ticket",
+        method="DELETE",
+        path=f"{_TICKETS}/{{ticket}}",
+        summary="Revoke a ticket by its id, and cut the connections that came with it.",
+        owner_only=True,
     ),
     Operation(
         name="explain_request",

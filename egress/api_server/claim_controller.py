@@ -38,7 +38,6 @@ from egress.api_server.claim_schema import (
 from egress.api_server.claim_table import ClaimKey, ClaimTable, key_of
 from egress.api_server.claim_wishes import (
     OWN_LABELS,
-    PROFILE_ANNOTATION,
     RECORD_LABEL,
     ClaimRecord,
     UnreadyClaimError,
@@ -198,11 +197,11 @@ class ClaimController:
         """Return the claim of a sandbox. Raises `KeyError` and `MsgspecError` for one without its record."""
         record = msgspec.json.decode(view.labels[RECORD_LABEL], type=ClaimRecord)
         end = ClaimLifecycle(shutdown_time=record.shutdown, shutdown_policy="Delete")
-        wishes = PodMetadata(annotations={PROFILE_ANNOTATION: record.profile or ""})
+        wishes = PodMetadata(annotations=record.annotations)
         spec = ClaimSpec(
             warm_pool_ref=PoolReference(name=record.pool),
             lifecycle=end if record.shutdown else None,
-            additional_pod_metadata=wishes if record.profile else None,
+            additional_pod_metadata=wishes if record.annotations else None,
         )
         metadata = ObjectMetadata(
             name=record.name,

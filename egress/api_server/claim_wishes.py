@@ -18,13 +18,14 @@ from egress.api_server.claim_schema import Claim, ClaimManifest, ClaimSpec, PodM
 from egress.api_server.claimed_sandboxes import NAMESPACE_LABEL, OWNER
 from egress.api_server.sandbox_pools import SUBDOMAIN_PATTERN, SandboxPool
 from egress.api_server.selector_text import LABEL_KEY_PATTERN, LABEL_VALUE_PATTERN
+from egress.kubernetes.pod_identity import PARAMETER_PREFIX, PROFILE_ANNOTATION
+from egress.rules.language.value_pattern import value_fault
 from egress.runtime.errors import SpecError
 
 IDLE_SECONDS: Final = 24 * 3600.0
 """A client that ends without a word leaves its sandbox, which is removed after this time without use."""
 RECORD_LABEL: Final = "agents.x-k8s.io/claim"
 OWN_LABELS: Final = frozenset({RECORD_LABEL, NAMESPACE_LABEL})
-PROFILE_ANNOTATION: Final = "egress/profile"
 _OWN_PREFIXES: Final = ("egress/", "egress.")
 _MAX_LABEL_KEY_CHARS: Final = 128
 _MAX_LABEL_VALUE_CHARS: Final = 63
@@ -39,6 +40,13 @@ class ClaimRecord(msgspec.Struct, frozen=True):
     pool: str
     profile: str | None = None
     shutdown: datetime | None = None
+    params: dict[str, str] = {}
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The wishes of the claim, as it wrote them."""
+        profile = {PROFILE_ANNOTATION: self.profile} if self.profile else {}
+        return profile | {f"{PARAMETER_PREFIX}{name}": value for name, value in self.params.items()}
 
 
 class UnreadyClaimError(Exception):
@@ -89,12 +97,12 @@ def claim_settings(
         raise UnreadyClaimError("EnvVarsInjectionRejected", "a claim sets no variables; its commands can")
     if asked.volume_claim_templates:
         raise UnreadyClaimError("VolumeClaimTemplatesError", "this server has no volumes")
-    profile = _profile(asked, pool)
+    profile, params = _wishes(asked, pool)
     shutdown = asked.lifecycle.shutdown_time if asked.lifecycle is not None else None
     left = None if shutdown is None else (shutdown - now).total_seconds()
     if left is not None and left <= 0:
         raise UnreadyClaimError("ClaimExpired", "the shutdownTime of the claim is over")
-    record = ClaimRecord(claim.metadata.name, claim.metadata.uid, name, profile, shutdown)
+    record = ClaimRecord(claim.metadata.name, claim.metadata.uid, name, profile, shutdown, params)
     labels = {
         **_pod_metadata(asked).labels,
         **claim.metadata.labels,
@@ -104,6 +112,7 @@ def claim_settings(
     return SandboxSettings(
         image=pool.image,
         profile=profile,
+        params=params,
         limits=pool.limits,
         labels=labels,
         timeout=left,
@@ -112,16 +121,24 @@ def claim_settings(
     )
 
 
-def _profile(spec: ClaimSpec, pool: SandboxPool) -> str | None:
+def _wishes(spec: ClaimSpec, pool: SandboxPool) -> tuple[str | None, dict[str, str]]:
+    """Return the profile and the parameters that a claim asks for.
+
+    The proxy judges parameters by the patterns of the rules when the sandbox is made, as it does for all.
+    """
     annotations = _pod_metadata(spec).annotations
     wishes = {key: value for key, value in annotations.items() if key.startswith(_OWN_PREFIXES)}
     profile = wishes.pop(PROFILE_ANNOTATION, pool.profile)
+    params = {key: wishes.pop(key) for key in sorted(wishes) if key.startswith(PARAMETER_PREFIX)}
     # Passed over, a wish would be taken for granted.
     if wishes:
-        raise UnreadyClaimError("InvalidMetadata", f"this server knows {PROFILE_ANNOTATION} alone of egress/")
+        known = f"{PROFILE_ANNOTATION} and {PARAMETER_PREFIX}NAME"
+        raise UnreadyClaimError("InvalidMetadata", f"this server knows {known} alone of egress/")
     if profile is not None and not pool.allows(profile):
         raise UnreadyClaimError("InvalidMetadata", "the pool does not allow the profile that the claim names")
-    return profile
+    if any(value_fault(value) for value in params.values()):
+        raise UnreadyClaimError("InvalidMetadata", "a parameter has a value that no rules can take")
+    return profile, {key.removeprefix(PARAMETER_PREFIX): value for key, value in params.items()}
 
 
 def _pod_metadata(spec: ClaimSpec) -> PodMetadata:

@@ -1,4 +1,4 @@
-"""Calls about the rules of one sandbox: its grants, and what would happen to a request of its.
+"""Calls about the rules of one sandbox: its grants, its tickets, and what would happen to a request of its.
 
 A client of a port makes grants within the delegations of the rule file, and takes back its own alone: a deny
 of the operator stays. It sees neither where a rule stands nor the rules that did not decide.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from egress.api.policy_schema import ExplanationView, GrantView, PolicyView
+from egress.api.ticket_schema import TicketView
 from egress.api_server.call import ApiCall
 from egress.fleet.errors import GrantBeyondError, GrantRefusedError
 
@@ -48,6 +49,14 @@ def _undo(call: ApiCall) -> GrantView:
     return call.fleet.policies.undo(call.name, call.parts["grant"], by, made_by=made_by)
 
 
+def _add_ticket(call: ApiCall) -> tuple[int, TicketView]:
+    return HTTPStatus.CREATED, call.fleet.policies.add_ticket(call.name, call.body, _caller(call))
+
+
+def _end_ticket(call: ApiCall) -> None:
+    call.fleet.policies.end_ticket(call.name, call.parts["ticket"])
+
+
 def _explain(call: ApiCall) -> ExplanationView:
     found = call.fleet.policies.explain(call.name, call.body)
     return found if call.context.is_owner_only else structs.replace(found, place=None, considered=())
@@ -57,6 +66,8 @@ POLICY_CALLS: dict[str, BlockingHandler] = {
     "show_policy": _show,
     "grant": _grant,
     "undo_grant": _undo,
+    "add_ticket": _add_ticket,
+    "end_ticket": _end_ticket,
     "explain_request": _explain,
 }
 """Handlers by the names of their operations."""

@@ -169,6 +169,17 @@ Claim = Annotated[
 ]
 ClaimUid = Annotated[Name | UnsetType, about("Its UID.", "0b7ad9a2-5a4a-4e58-8a1c-9f6f5a3f7d21")]
 Replica = Annotated[Name | UnsetType, about("The pod of the proxy.", "egress-proxy-0", csv=True)]
+RunTicketId = Annotated[
+    Name | UnsetType,
+    about(
+        "The id of the ticket that it came with, and so the run. Left out without a ticket.",
+        "t-5e884898da280471",
+        index="lines",
+        option="Of the run with the ticket of this id.",
+        metavar="ID",
+        csv=True,
+    ),
+]
 Entry = Annotated[
     Name, about("How the client named the destination: `connect`, `absolute`, `sni`, `host`.", "connect")
 ]

@@ -171,6 +171,8 @@ def exchange(record: ExchangeRecord, facts: ExchangeFacts) -> str:
         upstream_alpn=upstream_alpn,
         policy=optional(record.policy),
     )
+    if who.ticket:
+        line.ticket = name(who.ticket)
     if who.workload is not None:
         for field, text in workload_fields(who.workload).items():
             setattr(line, field, text)
@@ -236,6 +238,7 @@ def _connection_fields(value: TunnelFacts | RefusalFacts) -> dict[str, Any]:
         "listener": value.listener,
         "peer": value.peer or UNSET,
         **(workload_fields(value.identity.workload) if value.identity.workload else {}),
+        "ticket": value.identity.ticket or UNSET,
         "entry": value.entry,
         "connection": value.connection,
         "host": value.host,

@@ -118,3 +118,24 @@ class GrantRefused(LogLine, tag="grant.refused"):
     ] = None
     by: GrantCaller = None
     policy: PolicyInForce = None
+
+
+class TicketAdded(LogLine, tag="ticket.added"):
+    """A run in a sandbox has rights of its own from now on: those of a [ticket](../guides/tickets.md)."""
+
+    sandbox: GrantSandbox = None
+    ticket: Annotated[Reason | None, about("The id of the ticket.", "t-5e884898da280471")] = None
+    profile: Annotated[Reason | None, about("The profile of the run.", "publisher")] = None
+    until: Annotated[Reason | None, about("When it ends.", "2026-03-01T09:45:00Z")] = None
+    by: GrantCaller = None
+    policy: PolicyInForce = None
+
+
+class TicketEnded(LogLine, tag="ticket.ended"):
+    """A ticket holds no more, and the connections that came with it were cut."""
+
+    sandbox: GrantSandbox = None
+    ticket: Annotated[Reason | None, about("The id of the ticket.", "t-5e884898da280471")] = None
+    reason: Annotated[Reason | None, about("Why it ended: `revoked` or `expired`.", "revoked")] = None
+    connections: Annotated[Count | None, about("How many open connections were cut.", 1)] = None
+    policy: PolicyInForce = None

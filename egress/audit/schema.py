@@ -55,6 +55,7 @@ from egress.audit.fields import (
     ResolveUs,
     Rule,
     RuleFiles,
+    RunTicketId,
     Sandbox,
     SecretUs,
     Sni,
@@ -72,6 +73,8 @@ from egress.audit.lines_about_sandboxes import (
     GrantRevoked,
     SandboxAdded,
     SandboxRemoved,
+    TicketAdded,
+    TicketEnded,
 )
 
 # Actions of sandboxes ------------------------------------------------------------------------------
@@ -90,6 +93,7 @@ class TrafficLine(LogLine):
     claim: Claim = UNSET
     claim_uid: ClaimUid = UNSET
     replica: Replica = UNSET
+    ticket: RunTicketId = UNSET
 
 
 class ExchangeLine(TrafficLine, tag="exchange"):
@@ -401,6 +405,7 @@ LINE_SECTIONS: Final[dict[str, tuple[type[LogLine], ...]]] = {
         *(Started, Stopped, Reloaded, ReloadRefused, Killed, KillUndone),
         *(SandboxAdded, SandboxRemoved, ListenerFailed),
         *(Granted, GrantRevoked, GrantExpired, GrantDropped, GrantRefused),
+        *(TicketAdded, TicketEnded),
     ),
     "What happens to the log": (GapLine, RotatedLine, PrunedLine, ResumedLine, DroppedLine),
 }

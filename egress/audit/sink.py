@@ -49,6 +49,7 @@ from egress.audit.writer import (
 )
 from egress.errors import UnreadableError, reason_of
 from egress.exchange import ExchangeRecord
+from egress.run_ticket import mask_tickets
 from egress.types import Identity, Verdict
 
 if TYPE_CHECKING:
@@ -424,7 +425,8 @@ def redact_fields[T: DataclassInstance](value: T, hide: RedactName, sandbox: str
     changes = {}
     for field in fields:
         said = getattr(value, field)
-        shown = hide(sandbox, said) if said else said
+        # A client whose proxy is misspelt takes its ticket for the name of a host.
+        shown = hide(sandbox, mask_tickets(said)) if said else said
         if shown != said:
             changes[field] = shown
     return replace(value, **changes) if changes else value

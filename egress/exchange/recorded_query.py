@@ -16,6 +16,7 @@ from egress.credentials import CanaryScan
 from egress.name_folding import fold_parameter
 from egress.rules.decide.predicates import decode_parameter
 from egress.rules.language.credential_guess import looks_like_credential
+from egress.run_ticket import mask_tickets
 from egress.scrub import Needles
 from egress.types import Decision, Effects
 
@@ -47,7 +48,8 @@ class SecretCheck:
     def holds(self, text: str) -> bool:
         needles, canaries = self.needles, self.canaries
         return (
-            (self.knows is not None and self.knows(text))
+            mask_tickets(text) != text
+            or (self.knows is not None and self.knows(text))
             or (needles is not None and bool(needles.mask_text(text).hits))
             or (canaries is not None and canaries.masked(text) != text)
         )

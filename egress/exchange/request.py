@@ -18,6 +18,7 @@ from egress.exchange.messages import DenyRequest, Destination, Request
 from egress.http1.fields import HOP_BY_HOP_FIELDS, CheckedFields
 from egress.rules.decide.paths import MAX_PATH_BYTES
 from egress.rules.language import hosts
+from egress.run_ticket import mask_tickets
 from egress.scrub import Needles
 from egress.types import Effects, Head, Headers, InjectPlaceholder, Slot
 
@@ -179,5 +180,5 @@ def shown_method(method: str, canaries: CanaryScan | None = None) -> str:
 def shown_path(target: str, canaries: CanaryScan | None = None) -> str:
     """Return the path of a target for the record, without query and fragment, its canaries masked."""
     # A query or fragment may carry a credential, which a record must not keep.
-    path = target.partition("?")[0].partition("#")[0]
+    path = mask_tickets(target.partition("?")[0].partition("#")[0])
     return (path if canaries is None else canaries.masked(path))[:MAX_PATH_BYTES]

@@ -34,7 +34,7 @@ from egress.fleet.snapshot_store import SnapshotStore
 from egress.fleet.tending import log_failure, tend
 from egress.logger import EventLogger
 from egress.runtime.errors import PortClosedError, SandboxNotFoundError, SandboxStateError
-from egress.runtime.protocol import NO_OUTPUT, Output, Runtime, RuntimeProcess
+from egress.runtime.protocol import NO_OUTPUT, Output, Runtime, RuntimeProcess, TicketKeeper
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Values
 
 _log = EventLogger(__name__)
@@ -101,7 +101,8 @@ class Fleet:
         self._snapshots = FleetSnapshots(runtime, snapshots)
         self.exposed = Previews(self.dial, self.touch, clock)
         self.tracked = ProcessTable(self)
-        self.policies = ProxyPolicies(lambda: self.about, self.info)
+        tickets = runtime if isinstance(runtime, TicketKeeper) else None
+        self.policies = ProxyPolicies(lambda: self.about, self.info, tickets)
         self.sessions = SessionTable(self)
         self.offenders = CanaryOffenders(
             self._stop, self._members, self._changed, self._exclusive, canary_offenders

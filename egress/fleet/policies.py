@@ -17,6 +17,7 @@ from egress.api.policy_schema import (
     PolicyView,
     RequestSettings,
 )
+from egress.api.ticket_schema import TicketSettings, TicketView
 from egress.errors import UsageError
 
 _CHANGE_PATTERN: Final = re.compile(
@@ -35,6 +36,12 @@ class FleetPolicies(Protocol):
 
     def undo(self, name: str, grant: str) -> GrantView:
         """Take a grant back. Raises `GrantNotFoundError`."""
+
+    def add_ticket(self, name: str, settings: TicketSettings) -> TicketView:
+        """Make a ticket for one run. Raises `SpecError` and `GrantRefusedError`."""
+
+    def end_ticket(self, name: str, ticket: str) -> None:
+        """Revoke a ticket, by its id. Does nothing if it has ended."""
 
     def explain(self, name: str, settings: RequestSettings) -> ExplanationView:
         """Return what would happen to a request of the sandbox. Raises `SpecError`."""

@@ -19,12 +19,15 @@ from egress.api.policy_schema import (
     PolicyView,
     RequestSettings,
 )
+from egress.api.ticket_schema import TicketSettings, TicketView
 from egress.errors import EgressError
 from egress.fleet.control_client import ask_fleet_proxy, typed_answer
 from egress.fleet.errors import GrantBeyondError, GrantNotFoundError, GrantRefusedError
 from egress.fleet.policies import given_fields
 from egress.fleet.protocol import FleetInfo
+from egress.fleet.tickets import ProxyTickets, make_ticket
 from egress.runtime.errors import GatewayRefusedError, SpecError
+from egress.runtime.protocol import TicketKeeper
 
 OWN_CALLER: Final = "the program of the fleet"
 """The name that a grant has of a caller in this process."""
@@ -33,8 +36,17 @@ OWN_CALLER: Final = "the program of the fleet"
 class ProxyPolicies:
     """`FleetPolicies` of a fleet in this process."""
 
-    def __init__(self, about: Callable[[], FleetInfo], check_name: Callable[[str], object]) -> None:
-        """`check_name` raises `SandboxNotFoundError` for a name that no sandbox of the fleet has."""
+    def __init__(
+        self,
+        about: Callable[[], FleetInfo],
+        check_name: Callable[[str], object],
+        tickets: TicketKeeper | None = None,
+    ) -> None:
+        """`check_name` raises `SandboxNotFoundError` for a name that no sandbox of the fleet has.
+
+        `tickets` keeps tickets elsewhere than in the proxy of the fleet.
+        """
+        self._tickets = tickets or ProxyTickets(about)
         self._about = about
         self._check_name = check_name
 
@@ -57,6 +69,14 @@ class ProxyPolicies:
                 f"whoever made it takes it back, or `egress policy {name} --undo {found.id}` does",
             )
         return self._ask(GrantView, "DELETE", f"/policy/{name}", name, {"grant": grant, "by": by})
+
+    def add_ticket(self, name: str, settings: TicketSettings, by: str = OWN_CALLER) -> TicketView:
+        """As the protocol says; `by` is recorded."""
+        self._check_name(name)
+        return make_ticket(self._tickets, name, settings, by)
+
+    def end_ticket(self, name: str, ticket: str) -> None:
+        self._tickets.end_ticket(name, ticket)
 
     def explain(self, name: str, settings: RequestSettings) -> ExplanationView:
         return self._ask(ExplanationView, "POST", f"/explain/{name}", name, given_fields(settings))

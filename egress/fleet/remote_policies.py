@@ -10,6 +10,7 @@ from egress.api.policy_schema import (
     PolicyView,
     RequestSettings,
 )
+from egress.api.ticket_schema import TicketSettings, TicketView
 from egress.fleet.remote_processes import Translate
 
 
@@ -31,6 +32,14 @@ class RemotePolicies:
     def undo(self, name: str, grant: str) -> GrantView:
         with self._translated():
             return self._client.call(GrantView, "undo_grant", {"name": name, "grant": grant})
+
+    def add_ticket(self, name: str, settings: TicketSettings) -> TicketView:
+        with self._translated():
+            return self._client.call(TicketView, "add_ticket", {"name": name}, body=settings)
+
+    def end_ticket(self, name: str, ticket: str) -> None:
+        with self._translated():
+            self._client.tell("end_ticket", {"name": name, "ticket": ticket})
 
     def explain(self, name: str, settings: RequestSettings) -> ExplanationView:
         with self._translated():

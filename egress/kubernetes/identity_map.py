@@ -18,7 +18,7 @@ Feed it all pods of a namespace, not only those of sandboxes: any pod may have g
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Network
 
@@ -27,7 +27,8 @@ from egress.kubernetes.pod_identity import (
     IdentityFault,
     IdentityState,
     PodIdentity,
-    annotations_for_egress,
+    tickets_for_egress,
+    wishes_for_egress,
 )
 from egress.kubernetes.pod_shapes import EXTENSIONS_GROUP
 from egress.kubernetes.watch_events import (
@@ -47,8 +48,8 @@ from egress.kubernetes.watched_collection import WatchedCollection
 
 type Verdict = PodIdentity | IdentityFault
 type SharedNetwork = IPv4Network | IPv6Network
-type KnownIdentity = tuple[tuple[object, ...], frozenset[Address]]
-"""The rights of a pod and the addresses at which it has them."""
+type KnownIdentity = tuple[tuple[object, ...], frozenset[Address], Annotations]
+"""The rights of a pod, the addresses at which it has them, and its tickets."""
 
 
 class IdentityMap:
@@ -56,6 +57,8 @@ class IdentityMap:
 
     def __init__(self, shared: Iterable[SharedNetwork] = ()) -> None:
         """`shared` are networks of nodes and services: behind their addresses any pod may be."""
+        self.on_tickets_lost: Callable[[str], None] = lambda _uid: None
+        """Told of the pod, by its UID, whenever one of its tickets is gone or has changed."""
         self._shared = tuple(shared)
         self._collections = {kind: WatchedCollection() for kind in WatchKind}
         self._at_address: dict[Address, set[str]] = {}
@@ -98,6 +101,20 @@ class IdentityMap:
             return IdentityFault.NAT
         # Of two pods at one address either is judged to be ambiguous.
         return (self._address_fault(pods[0]) or pods[0]) if pods else IdentityFault.UNKNOWN
+
+    def of_pod(self, uid: str) -> PodIdentity | None:
+        """Return the last known identity of a live pod, whether or not the watches are current."""
+        pod = self._pod(uid)
+        verdict = self._verdict(pod) if pod and not pod.is_over and pod.addresses else None
+        return verdict if isinstance(verdict, PodIdentity) else None
+
+    def has_ticket(self, annotation: str) -> bool:
+        """Report whether any pod or claim has a statement about this ticket."""
+        return any(
+            annotation in found.metadata.annotations
+            for kind in (WatchKind.CLAIMS, WatchKind.PODS)
+            for found in self._collections[kind].objects.values()
+        )
 
     def has_pod(self, uid: str) -> bool:
         """Report whether a pod is there and has not ended."""
@@ -188,6 +205,10 @@ class IdentityMap:
         if new:
             self._link(new)
         after = self._identities(affected)
+        for uid, (*_, tickets) in before.items():
+            # Rarely there are any, and a pod that is gone has none.
+            if tickets and (uid not in after or not set(tickets) <= set(after[uid][2])):
+                self.on_tickets_lost(uid)
         return frozenset(uid for uid, known in before.items() if not _has_kept(known, after.get(uid)))
 
     # Judgement --------------------------------------------------------------------------------
@@ -223,8 +244,16 @@ class IdentityMap:
         if meta.name in self._sandboxes_named:
             return IdentityFault.AMBIGUOUS
         state = IdentityState.PLAIN if meta.deletion_timestamp is None else IdentityState.ENDING
-        wishes = annotations_for_egress(meta.annotations)
-        return PodIdentity(meta.namespace, meta.name, meta.uid, meta.name, "", state, annotations=wishes)
+        return PodIdentity(
+            meta.namespace,
+            meta.name,
+            meta.uid,
+            meta.name,
+            "",
+            state,
+            annotations=wishes_for_egress(meta.annotations),
+            tickets=tickets_for_egress(meta.annotations),
+        )
 
     def _claimed(self, pod: WatchedPod, sandbox: WatchedSandbox) -> Verdict:
         """Judge a pod by the owner of its sandbox: a pool, or a claim that names this sandbox."""
@@ -245,7 +274,11 @@ class IdentityMap:
             return IdentityFault.AMBIGUOUS
         ends = any(each.metadata.deletion_timestamp is not None for each in (pod, sandbox, claim))
         state = IdentityState.ENDING if ends else IdentityState.CLAIMED
-        return replace(_identity(pod, sandbox, state, claim), template=self._template(sandbox))
+        # Those of the claim alone: annotations of the pod may be written by others.
+        tickets = tickets_for_egress(claim.metadata.annotations)
+        return replace(
+            _identity(pod, sandbox, state, claim), template=self._template(sandbox), tickets=tickets
+        )
 
     def _template(self, sandbox: WatchedSandbox) -> Annotations | None:
         """Return what the template of a sandbox says about its pods; None if it is not there."""
@@ -271,10 +304,9 @@ class IdentityMap:
         """Return the identities of pods, whether or not the watches are current."""
         found: dict[str, KnownIdentity] = {}
         for uid in pods:
-            pod = self._pod(uid)
-            verdict = self._verdict(pod) if pod and not pod.is_over and pod.addresses else None
-            if pod and isinstance(verdict, PodIdentity):
-                found[uid] = (verdict.rights, pod.addresses)
+            pod, verdict = self._pod(uid), self.of_pod(uid)
+            if pod and verdict:
+                found[uid] = (verdict.rights, pod.addresses, verdict.tickets)
         return found
 
     # Indexes ----------------------------------------------------------------------------------

@@ -14,6 +14,9 @@ REPLICA_VARIABLE: Final = "HOSTNAME"
 SERVICE_ACCOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """The folder in which a pod finds who it is, and proves it to the API server."""
 PROFILE_ANNOTATION: Final = "egress/profile"
+PARAMETER_PREFIX: Final = "egress/param."
+TICKET_ANNOTATION: Final = "egress/ticket."
+"""With the id of a ticket behind it. The value is a statement about the ticket, see `egress.run_ticket`."""
 
 type Annotations = tuple[tuple[str, str], ...]
 """The annotations that are for Egress, sorted by name."""
@@ -22,6 +25,16 @@ type Annotations = tuple[tuple[str, str], ...]
 def annotations_for_egress(found: Mapping[str, str]) -> Annotations:
     """Return the annotations that are for Egress, sorted by name."""
     return tuple(sorted((key, value) for key, value in found.items() if key.startswith(ANNOTATION_PREFIX)))
+
+
+def wishes_for_egress(found: Mapping[str, str]) -> Annotations:
+    """Return the same without tickets, which are about runs and not about the sandbox."""
+    return tuple(each for each in annotations_for_egress(found) if not each[0].startswith(TICKET_ANNOTATION))
+
+
+def tickets_for_egress(found: Mapping[str, str]) -> Annotations:
+    """Return the statements about tickets, sorted by name."""
+    return tuple(each for each in annotations_for_egress(found) if each[0].startswith(TICKET_ANNOTATION))
 
 
 class IdentityState(StrEnum):
@@ -76,6 +89,8 @@ class PodIdentity:
     """The wishes for this sandbox: those of the claim, or of a plain pod."""
     template: Annotations | None = ()
     """What the template says about its pods; None if the template of the sandbox is not there."""
+    tickets: Annotations = ()
+    """Statements about tickets of runs in it; they come and go while its rights stay."""
 
     @property
     def profile(self) -> str:

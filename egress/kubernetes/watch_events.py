@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from egress.errors import ContentError
-from egress.kubernetes.pod_identity import Annotations, annotations_for_egress
+from egress.kubernetes.pod_identity import Annotations, annotations_for_egress, wishes_for_egress
 from egress.kubernetes.pod_shapes import AGENTS_GROUP, SANDBOX_LABEL
 
 MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
@@ -175,7 +175,7 @@ class WatchedClaim(msgspec.Struct, frozen=True):
     @property
     def annotations(self) -> Annotations:
         """The wishes of the claim, as it was written. The pod's own annotations follow some time later."""
-        return annotations_for_egress(self.spec.additional_pod_metadata.annotations)
+        return wishes_for_egress(self.spec.additional_pod_metadata.annotations)
 
     @property
     def sandbox_name(self) -> str:
@@ -198,7 +198,7 @@ class WatchedTemplate(msgspec.Struct, frozen=True):
     @property
     def annotations(self) -> Annotations:
         """What the owner of the template says about its pods."""
-        return annotations_for_egress(self.spec.pod_template.metadata.annotations)
+        return wishes_for_egress(self.spec.pod_template.metadata.annotations)
 
 
 type WatchedObject = WatchedPod | WatchedSandbox | WatchedClaim | WatchedTemplate

@@ -236,9 +236,14 @@ class Http1Downstream(PacedHttp1):
         return self._head is not None and self._head.expect_continue and not self._is_continued
 
     def _fits(self, head: RequestHead) -> bool:
-        """Tell whether a request of a client of a proxy is for this destination; the first one always is."""
+        """Tell whether a request of a client of a proxy is for this destination; the first one always is.
+
+        One with other credentials for the proxy goes back as well: it may come with other rights.
+        """
         if self._head is None:
             return True
+        if _proxy_credentials(head) != _proxy_credentials(self._head):
+            return False
         is_http = head.form == "absolute" and head.target.partition("://")[0].lower() == "http"
         return is_http and names_destination(self._relay.destination, head.authority)
 
@@ -315,6 +320,10 @@ class Http1Downstream(PacedHttp1):
     def _write(self, data: bytes) -> None:
         if data:
             self._relay.write(CLIENT_WIRE, data)
+
+
+def _proxy_credentials(head: RequestHead) -> list[str]:
+    return [value for name, value in head.headers if name == "proxy-authorization"]
 
 
 def _request_of(head: RequestHead) -> Request:

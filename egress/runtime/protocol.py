@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final, Protocol, runtime_checkable
 
+from egress.run_ticket import RunTicket
 from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, Bar, PlantedCanary
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Mount, Spec, Terminal, Values
@@ -189,6 +190,17 @@ class ArchivingRuntime(Protocol):
 
     def planted(self, name: str) -> tuple[str, ...]:
         """The paths of the canary files of a sandbox; `~/` stands for its home."""
+
+
+@runtime_checkable
+class TicketKeeper(Protocol):
+    """Registers the tickets of runs where the proxy of the sandboxes finds them."""
+
+    def add_ticket(self, name: str, ticket: RunTicket, seconds: int, by: str = "") -> None:
+        """Register a ticket of a sandbox for so many seconds; `by` asked for it."""
+
+    def end_ticket(self, name: str, ticket: str) -> None:
+        """Revoke a ticket, by its id. Does nothing if it has ended."""
 
 
 SAVED_IMAGE_REPOSITORY: Final = "egress-snapshot"

@@ -30,6 +30,7 @@ from egress.sandbox.policy import SandboxPolicy
 from egress.sandbox.port_wait import await_port
 from egress.sandbox.process import MAX_KEPT_BYTES, Process
 from egress.sandbox.processes_and_sessions import ProcessesAndSessions
+from egress.sandbox.run_ticket import with_rights
 from egress.sandbox.terminal import Pty
 
 _PLACEHOLDER_NAME: Final = "ready"
@@ -300,6 +301,8 @@ class Sandbox(ProcessesAndSessions):
         text: bool = True,
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
+        profile: str | None = None,
+        params: Values = NO_VALUES,
     ) -> ExecResult:
         r"""Run a command to its end. Any status is a result, unless `check` is set.
 
@@ -313,15 +316,21 @@ class Sandbox(ProcessesAndSessions):
             text: whether the callbacks get strings; bytes otherwise.
             on_stdout: gets each piece of output as it arrives, in another thread.
             on_stderr: the same for standard error.
+            profile: the profile of the rules for this command alone, by a ticket that ends with it.
+            params: values for parameters of the rules, for this command alone.
 
-        Raises `SandboxDiedError` if the sandbox ends meanwhile.
+        Raises `SandboxDiedError` if the sandbox ends meanwhile, and `GrantRefusedError` for a profile that
+        the rules do not have.
 
         >>> sandbox.exec(["wc", "-c"], input="four").text  # doctest: +SKIP
         '4\n'
         """
         made = options.command(command, cwd=cwd, env=self._variables(env), timeout=timeout, source=input)
-        with decoded_output(on_stdout, on_stderr, text=text) as output:
-            result = self._place.run(made, output)
+        with (
+            with_rights(self._place, made, profile, params) as command_with_rights,
+            decoded_output(on_stdout, on_stderr, text=text) as output,
+        ):
+            result = self._place.run(command_with_rights, output)
         return checked(result) if check else result
 
     def spawn(

@@ -106,6 +106,11 @@ SPAN_ATTRIBUTES: Final = (
     SpanAttribute("k8s.pod.uid", "Its UID.", _of_pod("pod_uid")),
     SpanAttribute("egress.claim", "The claim that has the sandbox.", _of_pod("claim")),
     SpanAttribute("egress.replica", "The pod of the proxy.", _of_pod("replica")),
+    SpanAttribute(
+        "egress.ticket",
+        "The id of the ticket that it came with, and so the run.",
+        lambda record, _: record.identity.ticket or None,
+    ),
     SpanAttribute("egress.request", "The id of its line in the log.", lambda _, facts: facts.request),
     SpanAttribute(
         "egress.connection", "The id of its connection in the log.", lambda _, facts: facts.way.connection

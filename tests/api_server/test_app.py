@@ -20,5 +20,6 @@ def test_a_server_at_a_port_lacks_the_calls_of_the_owner(lab: ApiLab) -> None:
     paths = {getattr(route, "path", "") for route in make_app(context).routes}
     owned = {each.path for each in OPERATIONS.values() if each.owner_only}
     of_the_run = {"/v1/rules/check", "/v1/rules/explain", "/v1/rules/reload", "/v1/proxy", "/v1/secrets"}
-    assert owned == {"/v1/shutdown", "/v1/ready", "/v1/log", "/v1/log/suggestion", *of_the_run}
+    tickets = {"/v1/sandboxes/{name}/tickets", "/v1/sandboxes/{name}/tickets/{ticket}"}
+    assert owned == {"/v1/shutdown", "/v1/ready", "/v1/log", "/v1/log/suggestion", *of_the_run, *tickets}
     assert not paths & owned

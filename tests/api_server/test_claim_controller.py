@@ -111,7 +111,9 @@ def test_claims_come_back_with_their_sandboxes(
         "mine",
         "team-a",
         labels={"team": "a"},
-        additionalPodMetadata={"annotations": {"egress/profile": "reviewer"}},
+        additionalPodMetadata={
+            "annotations": {"egress/profile": "reviewer", "egress/param.repo": "acme/site"}
+        },
     )
     # Neither of these is one of a claim.
     lab.fleet.create(spec("plain"))

@@ -52,6 +52,13 @@ def test_a_claim_may_name_a_profile_of_its_pool(profile: str) -> None:
     assert settings.profile == profile
 
 
+def test_a_claim_brings_values_for_parameters_of_the_rules() -> None:
+    """Their patterns are those of the rules, which the proxy checks when the sandbox is made."""
+    asked = {"annotations": {"egress/param.repo": "acme/site", "egress/param.env": "test"}}
+    assert settings_of(additionalPodMetadata=asked).params == {"repo": "acme/site", "env": "test"}
+    assert settings_of().params == {}
+
+
 def test_a_claim_ends_at_its_time() -> None:
     end = (NOW + timedelta(seconds=90)).isoformat()
     assert settings_of(lifecycle={"shutdownTime": end, "shutdownPolicy": "Delete"}).timeout == 90
@@ -67,7 +74,8 @@ def test_a_claim_ends_at_its_time() -> None:
         ({"additionalPodMetadata": annotated(egress_profile="")}, "InvalidMetadata"),
         ({"additionalPodMetadata": annotated(egress_profile="Reviewer")}, "InvalidMetadata"),
         ({"additionalPodMetadata": {"annotations": {"egress/profile-max": "author"}}}, "InvalidMetadata"),
-        ({"additionalPodMetadata": {"annotations": {"egress/param.REPO": SECRET}}}, "InvalidMetadata"),
+        ({"additionalPodMetadata": {"annotations": {"egress/param.repo": f"{SECRET}\n"}}}, "InvalidMetadata"),
+        ({"additionalPodMetadata": {"annotations": {"egress/params": SECRET}}}, "InvalidMetadata"),
         (
             {"lifecycle": {"shutdownTime": "2029-12-31T23:59:59Z", "shutdownPolicy": "Delete"}},
             "ClaimExpired",

@@ -25,7 +25,7 @@ def _families() -> Iterator[MetricFamily]:
     yield from export().families()
     # No API server is dialled, and no sandbox is asked for.
     api = ClusterApi("127.0.0.1", 1, "agents", Path("nowhere"))
-    yield from ClusterPods(api, IdentityMap(), None, None).families(0)  # type: ignore[arg-type]
+    yield from ClusterPods(api, IdentityMap(), None, None, None).families(0)  # type: ignore[arg-type]
 
 
 def _names() -> Iterator[str]:

@@ -35,7 +35,9 @@ from egress.proxy.control.sandbox_views import moment, sandbox_views
 from egress.proxy.control.secret_states import SecretStates
 from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.control.status_lookup import ConnectionCounter, look_up_status
+from egress.proxy.control.ticket_routes import TicketRoutes
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners
+from egress.proxy.ingress.local_tickets import LocalTickets
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.proxy.status_metrics import ProxyStatus
 from egress.rules.compile.load import LoadResult
@@ -75,10 +77,11 @@ class ControlService:
         sandboxes: DynamicSandboxes | None = None,
         kept: RevocationStore | None = None,
         pods: ClusterPods | None = None,
+        tickets: LocalTickets | None = None,
     ) -> None:
         """Without `sandboxes` none can be added while it runs; without `kept` no revocation outlasts it.
 
-        `pods` are the sandboxes of a cluster.
+        `pods` are the sandboxes of a cluster, which have their tickets elsewhere.
         Raises `UnreadableError` where the kept revocations cannot be read.
         """
         self.engine = engine
@@ -97,6 +100,8 @@ class ControlService:
         """Sandboxes revoked by a canary, until they are removed or restored."""
         engine.on_canary = self._on_canary
         self._pods = pods
+        self._tickets = tickets
+        self._ticket_routes = TicketRoutes(engine, tickets) if tickets else None
         if pods is not None:
             pods.sandboxes.on_ended = self._forget
 
@@ -170,7 +175,16 @@ class ControlService:
 
     def _forget(self, sandbox: str) -> None:
         self.withdrawals.forget(sandbox)
+        if self._tickets is not None:
+            self._tickets.forget(sandbox)
         self.policies.note_dropped("the sandbox was removed")
+
+    def expire_tickets(self) -> None:
+        """End the tickets whose time is over; called about once a second."""
+        if self._ticket_routes is not None:
+            self._ticket_routes.expire()
+        if self._pods is not None:
+            self._pods.tickets.cut_ended()
 
     async def _shut(self, sandbox: str) -> None:
         # First: this marks it before anything else can happen.
@@ -211,6 +225,7 @@ class ControlService:
             ("POST", "/stop"): self._stopped,
             **self._enrolment.routes(),
             **self.policies.routes(),
+            **(self._ticket_routes.routes() if self._ticket_routes else {}),
             **RequestExplanations(self.engine).routes(),
             **SecretStates(self.engine, self.withdrawals).routes(),
         }

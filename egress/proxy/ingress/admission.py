@@ -2,6 +2,7 @@
 
     identity       the listener, or in a cluster the address, says which sandbox; the peer has to be it
     destination    CONNECT, a full URL, SNI or Host: one strict reading, one canonical pair; no canary in it
+    the ticket     of a run in that sandbox, if a client of the proxy shows one: its rights count from here on
     decision       the host gate of the rules; where it denies, the way ends in a page with the reason
     bounds         connections that the rules allow there; the audit; the proxy itself is not stopping
     the tunnel     of a CONNECT: what is inside is what the tunnel was opened for
@@ -30,6 +31,7 @@ from egress.proxy.ingress.pod_gate_request import (
     read_gate_question,
 )
 from egress.proxy.ingress.ports import IngressEngine, Lanes
+from egress.proxy.ingress.ticket_check import TicketCheck
 from egress.proxy.lanes.connection import AdmittedConnection, DeniedConnection, DestinationSource
 from egress.rules.decide.decision import decide_host
 from egress.rules.decide.policy import Policy
@@ -49,12 +51,14 @@ class ConnectionAdmission:
         lanes: Lanes,
         guard: PasswordGuard,
         peers: PeerIdentities | None = None,
+        tickets: TicketCheck | None = None,
     ) -> None:
-        """`peers` know pods, whose gates may ask for them."""
+        """`peers` know pods, whose gates may ask for them; `tickets` are those of runs."""
         self._engine = engine
         self._peers = peers
         self._lanes = lanes
         self._guard = guard
+        self._tickets = tickets
 
     async def admit(
         self, pending: PendingConnection, sock: socket.socket, entering: Callable[[], object]
@@ -79,8 +83,8 @@ class ConnectionAdmission:
         if pending.fault or self._is_gate(pending):
             return await self._answer_peer(pending, asked, entering)
         # Canaries come before the decision: a malformed or denied request that carries one is a leak, too.
-        if caught := self._refuse_canary(pending, asked):
-            return caught
+        if refused := self._refuse_canary(pending, asked) or await self._take_ticket(pending, asked):
+            return refused
         if not isinstance(asked, RequestedDestination):
             return asked
         policy = self._engine.policy
@@ -181,6 +185,14 @@ class ConnectionAdmission:
             await lane.carry(replace(denied, hello=hello), client.reader, client.writer, client.take_unread())
             return None
 
+    async def _take_ticket(
+        self, pending: PendingConnection, asked: RequestedDestination | IngressRefusal | None
+    ) -> IngressRefusal | None:
+        """Take the ticket that a client of the proxy shows, and refuse one that does not hold."""
+        if self._tickets is None or not isinstance(asked, RequestedDestination):
+            return None
+        return await self._tickets.refusal(pending, asked)
+
     async def _requested_destination(
         self, pending: PendingConnection
     ) -> RequestedDestination | IngressRefusal | None:
@@ -233,7 +245,12 @@ class ConnectionAdmission:
         return self._decide_again(replace(admitted, hello=hello))
 
     def _decide_again(self, admitted: AdmittedConnection) -> AdmittedConnection | IngressRefusal:
-        """Decide again if the rules have changed: clients take their time, and only lanes are rechecked."""
+        """Decide again if the rules have changed: clients take their time, and only lanes are rechecked.
+
+        The same holds for the ticket. Nothing is waited for from here to the lane.
+        """
+        if self._tickets is not None and (ended := self._tickets.ended(admitted.identity)):
+            return ended
         policy = self._engine.policy
         if policy is not admitted.policy:
             to = admitted.destination

@@ -17,6 +17,7 @@ from egress.proxy.ingress.first_message import begins_http, read_first, read_hea
 from egress.proxy.ingress.peer_authentication import PasswordGuard
 from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection, RequestedDestination
 from egress.rules.language.hosts import HostError, canonical_wire_host, is_address
+from egress.run_ticket import mask_tickets
 from egress.tls.client_hello import ClientHello, looks_like_tls
 
 _PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
@@ -61,8 +62,10 @@ def _read_port(text: str, default: int) -> int:
 
 def excerpt(text: str) -> str:
     """The start of a text from the wire, safe to be shown: plain ASCII without control characters."""
+    # Masked first: a ticket that is cut short would still be the beginning of one.
     shown = "".join(
-        letter if " " <= letter <= "~" else f"\\x{ord(letter):02x}" for letter in text[:_MAX_EXCERPT_CHARS]
+        letter if " " <= letter <= "~" else f"\\x{ord(letter):02x}"
+        for letter in mask_tickets(text)[:_MAX_EXCERPT_CHARS]
     )
     return shown[:_MAX_EXCERPT_CHARS] + ("..." if len(text) > _MAX_EXCERPT_CHARS else "")
 

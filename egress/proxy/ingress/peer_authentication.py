@@ -1,7 +1,8 @@
 """Authentication: checks that the peer of a connection is the sandbox that its listener serves.
 
 The listener fixes the sandbox; this module only checks the peer. No byte of the client changes the result,
-except on listeners with a password. Other listeners ignore Proxy-Authorization, and it does not travel on.
+except on listeners with a password. A ticket in Proxy-Authorization chooses among the rights that the sandbox
+was given (`ticket_check`); whatever else is there is ignored, and the field does not travel on.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from egress.proxy.ingress.limits import IngressLimits
 from egress.proxy.ingress.listener import Listener, password_digest
 from egress.proxy.ingress.peer_uid import owner_of
 from egress.proxy.ingress.pending_connection import IngressRefusal
+from egress.run_ticket import TICKET_PREFIX
 
 _BASIC_SCHEME: Final = "basic "
 _PASSWORD_FIELD: Final = "proxy-authorization"
@@ -98,14 +100,25 @@ class PasswordGuard:
 
 def _is_right(value: str, digest: bytes) -> bool:
     """Tell whether a field holds the password. The user name beside it is ignored."""
-    return hmac.compare_digest(password_digest(_password(value)), digest)
+    return hmac.compare_digest(password_digest(_user_and_password(value)[1]), digest)
 
 
-def _password(value: str) -> str:
+def presented_tickets(head: RequestHead) -> list[str]:
+    """Return what a client shows as the tickets of its run: the users of its credentials for the proxy.
+
+    Only a text that begins like a ticket is one. Any other user is ignored, as everywhere.
+    """
+    users = [_user_and_password(value)[0] for name, value in head.headers if name == _PASSWORD_FIELD]
+    return [user for user in users if user.startswith(TICKET_PREFIX)]
+
+
+def _user_and_password(value: str) -> tuple[str, str]:
+    """Return both parts of basic credentials; empty texts for what is none."""
     if value[: len(_BASIC_SCHEME)].lower() != _BASIC_SCHEME:
-        return ""
+        return "", ""
     try:
         decoded = b64decode(value[len(_BASIC_SCHEME) :].strip(" "), validate=True).decode()
     except (Base64Error, ValueError):
-        return ""
-    return decoded.partition(":")[2]
+        return "", ""
+    user, _, password = decoded.partition(":")
+    return user, password

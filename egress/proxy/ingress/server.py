@@ -32,6 +32,7 @@ from egress.proxy.ingress.peer_identity import PeerIdentities, PeerIdentity
 from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection
 from egress.proxy.ingress.ports import IngressEngine, Lanes
 from egress.proxy.ingress.refusal_response import refusal_page, send_refusal
+from egress.proxy.ingress.ticket_check import RunTickets, TicketCheck
 from egress.proxy.metrics import Metrics
 from egress.shares.pool import Resource
 from egress.types import HostDecision, Identity
@@ -67,14 +68,19 @@ class IngressServer:
         bounds: IngressLimits | None = None,
         metrics: Metrics | None = None,
         peers: PeerIdentities | None = None,
+        tickets: RunTickets | None = None,
     ) -> None:
-        """`metrics` count what is refused here. `peers` tell sandboxes apart that share a listener."""
+        """`metrics` count what is refused here. `peers` tell sandboxes apart that share a listener.
+
+        Without `tickets` no client has more than the rights of its sandbox.
+        """
         self._engine = engine
         self._peers = peers
         self._metrics = metrics or Metrics()
         self._bounds = bounds or IngressLimits()
         self._guard = PasswordGuard(self._bounds)
-        self._passage = ConnectionAdmission(engine, lanes, self._guard, peers)
+        check = TicketCheck(tickets, engine.clock) if tickets else None
+        self._passage = ConnectionAdmission(engine, lanes, self._guard, peers, check)
         self._lanes = lanes
         self._acceptors: dict[Listener, Acceptor] = {}
         self._https: dict[str, set[Listener]] = {}
@@ -282,7 +288,8 @@ class IngressServer:
         asked = pending.asked if pending else None
         decision = refused.decision
         connection = pending.id if pending else self._engine.new_id()
-        identity = arrival.who.identity
+        # With its ticket, once that was taken.
+        identity = pending.identity if pending else arrival.who.identity
         self._engine.audit.refusal(
             RefusalFacts(
                 identity=identity,

@@ -119,23 +119,40 @@ class LiveConnections:
     def __init__(self) -> None:
         self._carried: set[LiveConnection] = set()
         self._of_pods: dict[str, set[LiveConnection]] = {}
+        self._of_tickets: dict[str, set[LiveConnection]] = {}
 
     def enter(self, carried: LiveConnection) -> None:
         self._carried.add(carried)
-        if workload := carried.admitted.identity.workload:
-            self._of_pods.setdefault(workload.pod_uid, set()).add(carried)
+        for index, key in self._keys(carried):
+            index.setdefault(key, set()).add(carried)
 
     def leave(self, carried: LiveConnection) -> None:
         self._carried.discard(carried)
-        if workload := carried.admitted.identity.workload:
-            known = self._of_pods.get(workload.pod_uid, set())
+        for index, key in self._keys(carried):
+            known = index.get(key, set())
             known.discard(carried)
             if not known:
-                self._of_pods.pop(workload.pod_uid, None)
+                index.pop(key, None)
+
+    def _keys(self, carried: LiveConnection) -> Iterator[tuple[dict[str, set[LiveConnection]], str]]:
+        identity = carried.admitted.identity
+        if identity.workload:
+            yield self._of_pods, identity.workload.pod_uid
+        if identity.ticket:
+            yield self._of_tickets, identity.ticket
 
     def of_pod(self, uid: str) -> tuple[LiveConnection, ...]:
         """Return the connections of a pod, without a walk through all others."""
         return tuple(self._of_pods.get(uid, ()))
+
+    def of_ticket(self, ticket: str) -> tuple[LiveConnection, ...]:
+        """Return the connections that came with a ticket, by its id."""
+        return tuple(self._of_tickets.get(ticket, ()))
+
+    @property
+    def tickets(self) -> tuple[str, ...]:
+        """The ids of the tickets that connections came with."""
+        return tuple(self._of_tickets)
 
     def __len__(self) -> int:
         return len(self._carried)

@@ -18,6 +18,7 @@ from egress.kubernetes.watch_events import EventType, WatchedObject, WatchEvent,
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.proxy.pods.node_gateway import read_gateways
 from egress.proxy.pods.pod_sandboxes import PodSandboxes
+from egress.proxy.pods.pod_tickets import PodTickets
 from egress.proxy.pods.refusal_events import RefusalEvents
 from egress.proxy.pods.replica_watch import ReplicaWatch
 from egress.proxy.setting_values import ListenAddress
@@ -33,6 +34,7 @@ class ClusterPods:
     identities: IdentityMap
     sandboxes: PodSandboxes
     events: EventWriter
+    tickets: PodTickets
     _running: list[CollectionWatch] = field(default_factory=list)
     _replicas: list[ReplicaWatch] = field(default_factory=list)
 
@@ -99,5 +101,7 @@ def open_pods(
 
     sandboxes.asker = PodLookup(api, take, engine.clock.monotonic)
     events = open_event_writer(api, gateway.replica, engine.clock.now)
-    sandboxes.on_refused = RefusalEvents(events).tell
-    return ClusterPods(api, identities, sandboxes, events)
+    tickets = PodTickets(engine, identities)
+    sandboxes.on_refused = tickets.on_refused = RefusalEvents(events).tell
+    identities.on_tickets_lost = tickets.cut_pod
+    return ClusterPods(api, identities, sandboxes, events, tickets)

@@ -11,13 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from egress.kubernetes.pod_identity import PROFILE_ANNOTATION, Annotations, PodIdentity
+from egress.kubernetes.pod_identity import PARAMETER_PREFIX, PROFILE_ANNOTATION, Annotations, PodIdentity
 from egress.rules.decide.parameters import parameter_fault
 from egress.rules.decide.policy import Policy
 from egress.types import Parameters
 
 CEILING_ANNOTATION: Final = "egress/profile-max"
-PARAMETER_PREFIX: Final = "egress/param."
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,9 @@ class ProxyServer:
             start.rules.files, lambda: self._read(engine), self.stop, lambda: self._remark(engine)
         )
         kept = KeptRevocations(values.state_dir)
-        service = ControlService(engine, parts.door, listening, process, sandboxes, kept, parts.pods)
+        service = ControlService(
+            engine, parts.door, listening, process, sandboxes, kept, parts.pods, parts.tickets
+        )
         handover = None if sandboxes is None else self._handover(sandboxes)
         scraped = self._scraped(parts, service, sandboxes)
         replicas = self._replicas(parts)
@@ -344,6 +346,7 @@ class ProxyServer:
             folding.report_folded()
             tick(parts, number)
             service.policies.expire()
+            service.expire_tickets()
             if parts.engine.telemetry is not None:
                 parts.engine.telemetry.tick(service.metric_families)
 

@@ -35,6 +35,7 @@ from egress.proxy.control.metrics_guard import (
 from egress.proxy.dns.name_servers import NameServers
 from egress.proxy.ingress.configured_listeners import authentication_of
 from egress.proxy.ingress.limits import IngressLimits
+from egress.proxy.ingress.local_tickets import LocalTickets
 from egress.proxy.ingress.ports import Lanes
 from egress.proxy.ingress.server import IngressServer
 from egress.proxy.lanes.denial_lane import DenialLane
@@ -87,6 +88,8 @@ class ProxyParts:
     names: NameServers
     pods: ClusterPods | None = None
     """Only in a cluster."""
+    tickets: LocalTickets | None = None
+    """The tickets of runs; None in a cluster, where they stand in annotations."""
 
 
 def open_audit(values: Settings, clock: Clock, telemetry: TelemetryExport | None = None) -> Sink:
@@ -146,13 +149,14 @@ def wire_proxy(
     denial = DenialLane(full) if values.denied_tls == "page" else None
     lanes = Lanes(tunnel=tunnel.carry, full=full.carry, denial=denial)
     limits = IngressLimits(head_time=values.head_timeout)
-    door = IngressServer(engine, lanes, limits, engine.metrics, peers)
+    tickets = None if pods else LocalTickets(engine)
+    door = IngressServer(engine, lanes, limits, engine.metrics, peers, pods.tickets if pods else tickets)
     # A denied name leads to the proxy only where a page is served there.
     explains = door.explains if values.denied_dns == "page" else None
     names = NameServers(engine, engine.metrics, explains, peers)
     if peers:
         peers.attach(door, names)
-    return ProxyParts(engine, full, door, names, pods)
+    return ProxyParts(engine, full, door, names, pods, tickets)
 
 
 def _pods(

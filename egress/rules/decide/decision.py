@@ -185,8 +185,11 @@ def route_for(
 def overlay_of(policy: Policy, identity: Identity, now: int) -> Overlay | None:
     """Return the grants of a sandbox that hold now; None for none."""
     overlay = policy.overlays.get(identity.sandbox)
-    # A later sandbox of the same name is another one; a profile of its own tells them apart here, too.
-    return overlay.at(now) if overlay is not None and overlay.identity == identity else None
+    if overlay is None:
+        return None
+    # A later sandbox of the same name is another one; a profile of its own tells them apart here, too. A run
+    # has rights of its own, and what is denied to its sandbox is denied to it as well.
+    return overlay.at(now) if identity.ticket or overlay.identity == identity else None
 
 
 def route_of(policy: Policy, host: str) -> HostRoute:
@@ -292,8 +295,12 @@ def profile_of(policy: Policy, identity: Identity, now: int) -> Profile | None:
 
 
 def profile_name(policy: Policy, identity: Identity, now: int) -> str:
-    """Return the name of the profile that a sandbox has: the one that was chosen for it, or its own."""
-    return chosen_profile(policy, identity, now) or identity.profile or "default"
+    """Return the name of the profile that a sandbox has: the one that was chosen for it, or its own.
+
+    A run with a ticket has the profile of its ticket, whatever is chosen for the sandbox meanwhile.
+    """
+    chosen = "" if identity.ticket else chosen_profile(policy, identity, now)
+    return chosen or identity.profile or "default"
 
 
 def chosen_profile(policy: Policy, identity: Identity, now: int) -> str:

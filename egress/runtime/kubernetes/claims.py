@@ -17,9 +17,10 @@ import msgspec
 
 from egress.cluster.api_call import ApiRefusedError, call
 from egress.cluster.api_server import ClusterApi
+from egress.kubernetes.pod_identity import PROFILE_ANNOTATION
 from egress.runtime.errors import SandboxExistsError, SpecError, UnsupportedError
 from egress.runtime.kubernetes.api_errors import translated_errors
-from egress.runtime.kubernetes.pod_manifest import OWNER_LABEL, PROFILE_ANNOTATION, check_name
+from egress.runtime.kubernetes.pod_manifest import OWNER_LABEL, check_name
 from egress.runtime.spec import SandboxLimits, Spec
 
 POOL_PREFIX: Final = "pool:"
@@ -144,6 +145,12 @@ class Claims:
                 if error.status != HTTPStatus.NOT_FOUND:
                     raise
         return None
+
+    def annotate(self, name: str, annotations: Mapping[str, str | None]) -> None:
+        """Set annotations of a claim, and remove those that are None."""
+        body = {"metadata": {"annotations": annotations}}
+        with translated_errors():
+            call(self.api, "PATCH", self.api.namespaced(_COLLECTION, name, _BASE), body)
 
     def delete(self, name: str, uid: str) -> None:
         """Begin to delete a claim, and with it its sandbox. Does nothing if it is gone."""

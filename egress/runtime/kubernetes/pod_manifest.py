@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from egress.kubernetes.pod_identity import PARAMETER_PREFIX, PROFILE_ANNOTATION
 from egress.kubernetes.pod_injection import (
     BLOCKED_ADDRESSES,
     TRUST_FOLDER,
@@ -35,8 +36,6 @@ from egress.runtime.spec import MIB, SandboxLimits, Spec
 
 OWNER_LABEL: Final = "egress/owner"
 """The runtime that made the pod."""
-PROFILE_ANNOTATION: Final = "egress/profile"
-PARAMETER_PREFIX: Final = "egress/param."
 LABELS_ANNOTATION: Final = "egress/labels"
 """Labels of the user, whose values may be longer than those of the cluster."""
 SCRIPTS_FOLDER: Final = "/.egress"

@@ -53,6 +53,12 @@ class Pods:
                     raise
         return None
 
+    def annotate(self, name: str, annotations: Mapping[str, str | None]) -> None:
+        """Set annotations of a pod, and remove those that are None."""
+        body = {"metadata": {"annotations": annotations}}
+        with translated_errors():
+            call(self.api, "PATCH", self.api.namespaced("pods", name), body)
+
     def delete(self, name: str, uid: str) -> None:
         """Begin to delete a pod. Does nothing if it is gone, or if another one has its name."""
         # Not at once: the object goes when the node has ended the processes, and not before.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,8 @@ from typing import Final
 from egress.api.websocket_as_socket import pair_with
 from egress.cluster.api_server import ClusterApi
 from egress.cluster.pod_port import open_port
+from egress.kubernetes.pod_identity import TICKET_ANNOTATION
+from egress.run_ticket import RunTicket, write_statement
 from egress.runtime.errors import (
     EngineError,
     GatewayError,
@@ -285,6 +287,23 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
         # A claim brings no variables: they would make its start a cold one.
         variables = spec.env if spec.image.startswith(POOL_PREFIX) else NO_VALUES
         return PodTarget(self._pods, spec.name, spec.workdir, run, variables)
+
+    # Tickets
+
+    def add_ticket(self, name: str, ticket: RunTicket, seconds: int, by: str = "") -> None:  # noqa: ARG002
+        """Let the gateway find a ticket: on the claim of the sandbox, or on its pod."""
+        statement = write_statement(ticket, self._running(name).run.uid)
+        self._annotate(name, {TICKET_ANNOTATION + ticket.id: statement})
+
+    def end_ticket(self, name: str, ticket: str) -> None:
+        self._annotate(name, {TICKET_ANNOTATION + ticket: None})
+
+    def _annotate(self, name: str, annotations: Mapping[str, str | None]) -> None:
+        box = self._register.get(name)
+        if box.claim:
+            self._claims.annotate(name, annotations)
+        else:
+            self._pods.annotate(box.run.pod, annotations)
 
     # State
 

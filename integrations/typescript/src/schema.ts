@@ -581,6 +581,20 @@ export interface TerminalSize {
   rows?: number | undefined;
 }
 
+/** The rights that one run in a sandbox is to have. */
+export interface TicketSettings {
+  profile?: string | null | undefined;
+  params?: Readonly<Record<string, string>> | undefined;
+  ttl?: number | undefined;
+}
+
+/** A ticket. Nobody can ask for it again. */
+export interface TicketView {
+  id: string;
+  ticket: string;
+  expires: number;
+}
+
 /** What to wait for: `log`, `port` or `http`; the end of the process without any of them. */
 export interface WaitSettings {
   timeout?: number | null | undefined;
@@ -705,6 +719,10 @@ export interface Operations {
   grant: { parts: { name: string; }; body: GrantSettings; answer: GrantView; };
   /** Take a grant back; at a port, one that was made there. */
   undo_grant: { parts: { name: string; grant: string; }; answer: GrantView; };
+  /** Give one run in a sandbox rights of its own: its ticket is shown once. */
+  add_ticket: { parts: { name: string; }; body: TicketSettings; answer: TicketView; };
+  /** Revoke a ticket by its id, and cut the connections that came with it. */
+  end_ticket: { parts: { name: string; ticket: string; }; answer: unknown; };
   /** Decide on a request of a sandbox as the proxy would, and send nothing. */
   explain_request: { parts: { name: string; }; body: RequestSettings; answer: ExplanationView; };
   /** Return lines of the log about a sandbox of this run, newest first; as events, follow them. */
@@ -786,6 +804,8 @@ export const OPERATIONS: { readonly [Name in keyof Operations]: readonly [string
   show_policy: ["GET", "/v1/sandboxes/{name}/policy"],
   grant: ["POST", "/v1/sandboxes/{name}/policy/grants"],
   undo_grant: ["DELETE", "/v1/sandboxes/{name}/policy/grants/{grant}"],
+  add_ticket: ["POST", "/v1/sandboxes/{name}/tickets"],
+  end_ticket: ["DELETE", "/v1/sandboxes/{name}/tickets/{ticket}"],
   explain_request: ["POST", "/v1/sandboxes/{name}/policy/explain"],
   query_audit: ["GET", "/v1/sandboxes/{name}/audit"],
   query_log: ["GET", "/v1/log"],

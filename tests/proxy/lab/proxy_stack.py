@@ -21,6 +21,7 @@ from egress.audit.verify import verify
 from egress.ca.authority import Authority
 from egress.proxy.clock import Clock, SystemClock
 from egress.proxy.ingress.listener import Listener, listen
+from egress.proxy.ingress.local_tickets import LocalTickets
 from egress.proxy.ingress.ports import Lanes
 from egress.proxy.ingress.server import IngressServer
 from egress.proxy.lanes.denial_lane import DenialLane
@@ -105,7 +106,8 @@ class ProxyStack:
             dialer, self.clock, self.engine.live, self.tunnels.append, turns=self.engine.turns
         )
         lanes = Lanes(tunnel.carry, self.full.carry, DenialLane(self.full))
-        self.door = IngressServer(self.engine, lanes)
+        self.tickets = LocalTickets(self.engine)
+        self.door = IngressServer(self.engine, lanes, tickets=self.tickets)
         await self.secrets.warm(policy.secrets.values())
         self.sock = listen("127.0.0.1", 0)
         _, self.port = await self.door.open(Listener("test", "proxy", SANDBOX, self.sock))

@@ -147,6 +147,9 @@ class FakeCluster:
             }
         if name not in objects:
             return 404, {"reason": "NotFound"}
+        if method == "PATCH":
+            annotate(objects[name], body["metadata"]["annotations"])
+            return 200, objects[name]
         if method == "DELETE":
             # The cluster deletes what a claim owns.
             if body["preconditions"]["uid"] != objects[name]["metadata"]["uid"]:
@@ -155,6 +158,12 @@ class FakeCluster:
             self.pods.pop(removed.get("status", {}).get("sandbox", {}).get("name", ""), None)
             return 200, removed
         return 200, objects[name]
+
+
+def annotate(value: Json, changes: Mapping[str, str | None]) -> None:
+    """Change annotations as a merge patch does: what is null is removed."""
+    notes = {**value["metadata"].get("annotations", {}), **changes}
+    value["metadata"]["annotations"] = {key: text for key, text in notes.items() if text is not None}
 
 
 @dataclass

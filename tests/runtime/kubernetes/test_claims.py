@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from egress.run_ticket import RunTicket, read_statement
 from egress.runtime.errors import (
     EngineError,
     GatewayError,
@@ -133,3 +134,20 @@ def test_claims_of_dead_runtimes_go_too(cluster: FakeCluster, tmp_path: Path) ->
         cluster.add_claim("other", {"name": "other", "labels": {"egress/owner": "4567"}}, {})
         assert reap(Pods(api), Claims(api), tmp_path) == ("left",)
     assert list(cluster.sandboxclaims) == ["other"]
+
+
+def test_a_ticket_stands_on_the_claim_and_goes_from_it(
+    runtime: KubernetesRuntime, cluster: FakeCluster
+) -> None:
+    runtime.create(spec(profile="reader"))
+    runtime.start("one")
+    ticket = RunTicket("5e884898da280471" + "0" * 48, 2_000_000_000, "author")
+    runtime.add_ticket("one", ticket, 60)
+    (claim,), (member,) = cluster.sandboxclaims.values(), cluster.sandboxes
+    pod = cluster.pods[member]
+    statement = read_statement(claim["metadata"]["annotations"]["egress/ticket.t-5e884898da280471"])
+    assert statement is not None
+    assert (statement.ticket, statement.pod) == (ticket, pod["metadata"]["uid"])
+    assert claim["spec"]["additionalPodMetadata"] == {"annotations": {"egress/profile": "reader"}}
+    runtime.end_ticket("one", ticket.id)
+    assert claim["metadata"]["annotations"] == {}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from egress.run_ticket import RunTicket, read_statement
 from egress.runtime.errors import (
     EngineError,
     GatewayError,
@@ -287,3 +288,18 @@ def test_a_namespace_without_a_gateway_is_named_at_once(cluster: FakeCluster, tm
     with served(cluster) as api, pytest.raises(GatewayError, match="namespace agents has no gateway"):
         KubernetesRuntime(api, tmp_path, KubernetesSettings())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ticket_of_a_pod_of_its_own_stands_on_the_pod(
+    runtime: KubernetesRuntime, cluster: FakeCluster
+) -> None:
+    begun(runtime)
+    pod = cluster.pods["one"]
+    before = dict(pod["metadata"].get("annotations", {}))
+    ticket = RunTicket("5e884898da280471" + "0" * 48, 2_000_000_000)
+    runtime.add_ticket("one", ticket, 60)
+    statement = read_statement(pod["metadata"]["annotations"][f"egress/ticket.{ticket.id}"])
+    assert statement is not None
+    assert statement.pod == pod["metadata"]["uid"]
+    runtime.end_ticket("one", ticket.id)
+    assert pod["metadata"]["annotations"] == before

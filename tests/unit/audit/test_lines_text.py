@@ -56,7 +56,7 @@ def test_an_empty_line_has_every_field_but_those_that_are_left_out_unless_set(ki
     defaults = {each.name: each.default for each in msgspec.structs.fields(kind)}
     left_out = {name for name, value in defaults.items() if value is msgspec.UNSET}
     of_pods = {"namespace", "pod", "pod_uid", "claim", "claim_uid", "replica", "reason"}
-    assert left_out <= {"chains", "facts", "peer", "query", "kept"} | of_pods
+    assert left_out <= {"chains", "facts", "peer", "query", "kept", "ticket"} | of_pods
     expected = [name for name in kind.__struct_fields__ if name not in left_out]
     assert list(fields(kind())) == ["event", *expected]
 
