@@ -205,7 +205,7 @@ def test_what_looks_at_a_port_ends_with_its_showing(estate: MemoryFleet) -> None
     location, cookie = opened(estate.fleet.expose("one", 8000).url)
     connection = begun(location, cookie)
     while not any(carry.shown for carry in list(estate.fleet.exposed._carries)):
-        pass
+        time.sleep(0.01)
     estate.fleet.unexpose("one", 8000)
     assert connection.sock.recv(100) == b""
     connection.close()
@@ -242,7 +242,7 @@ def test_one_sandbox_does_not_take_the_places_of_all(
         second = opened(estate.fleet.expose("one", 8001).url)
     waiting = [begun(*each) for each in ((location, cookie), second)]
     while sum(carry.shown is not None for carry in list(estate.fleet.exposed._carries)) < 2:
-        pass
+        time.sleep(0.01)
     with asked(location, cookie) as response:
         assert response.status == 429
     other, key = opened(estate.fleet.expose("two", 8000).url)
@@ -328,7 +328,7 @@ def test_connections_end_with_the_time_of_their_preview(estate: MemoryFleet) -> 
     estate.runtime.ports["one", 8001] = estate.runtime.ports["one", 8000]
     ended, kept = (begun(each.origin, f"egress-preview={each.token}") for each in (shown, other))
     while sum(carry.shown is not None for carry in list(estate.fleet.exposed._carries)) < 2:
-        pass
+        time.sleep(0.01)
     estate.fleet.exposed.end_expired()
     estate.clock.now += 60
     estate.fleet.exposed.end_expired()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -261,7 +262,7 @@ def test_it_is_ended_from_outside_whatever_it_waits_for() -> None:
     with browser:
         browser.sendall(request())
         while carry.shown is None or inside.thread is None:
-            pass
+            time.sleep(0.01)
         carry.close()
         thread.join()
         inside.thread.join()

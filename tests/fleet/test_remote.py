@@ -7,6 +7,7 @@ import os
 import socket
 import tarfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -305,7 +306,7 @@ def test_a_client_that_goes_ends_what_it_waits_for_and_not_what_it_spawned(estat
         waiting.start()
         members = estate.fleet._members
         while len(members["one"].running) < 2:
-            pass
+            time.sleep(0.01)
         spawned, waited = members["one"].running
         mine.close()
         waiting.join()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -322,7 +323,7 @@ def test_a_client_that_leaves_ends_its_command(at: McpPort, is_newest: bool) -> 
         assert response.status == 200
         # The command may run before its starter has written it down.
         while set(at.lab.workspace.glob("started-*")) == markers or len(at.lab.runtime.started) == before:
-            pass
+            time.sleep(0.01)
         response.close()
     assert at.lab.runtime.started[before].wait(30).exit_code != 0
 
@@ -342,7 +343,7 @@ def test_a_notification_cancels_a_request_of_its_session_only(at: McpPort) -> No
         connection.request("POST", "/mcp", body, usual)
         response = connection.getresponse()
         while set(at.lab.workspace.glob("started-*")) == markers:
-            pass
+            time.sleep(0.01)
         assert at.send("POST", cancel, others).status == 202
         with pytest.raises(TimeoutError):
             at.lab.runtime.started[before].wait(0.3)

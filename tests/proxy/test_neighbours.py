@@ -27,6 +27,7 @@ from tests.proxy.lab.channel import EndedError
 from tests.proxy.lab.client import Peer, at, connect
 from tests.proxy.lab.proxy_stack import NAME, OTHER, ProxyStack
 from tests.proxy.lab.raw_upstream import RawUpstream, Say
+from tests.tiers import ALSO
 from tests.unit.proxy.ingress_fixture import until
 
 VICTIM: Final = "victim"
@@ -190,7 +191,7 @@ def test_a_victim_is_served_within_a_few_short_rounds(tmp_path: Path, kind: str)
     assert found.bytes <= MAX_BYTES_PER_ROUND
 
 
-@pytest.mark.parametrize("kind", ["denied requests", "downloads"])
+@pytest.mark.parametrize("kind", [pytest.param("denied requests", marks=ALSO), "downloads"])
 def test_without_turns_the_rounds_are_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

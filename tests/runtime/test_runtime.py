@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -126,9 +127,13 @@ def test_a_program_that_a_terminal_cannot_run_is_named(house: DockerLab, bench: 
 def test_a_command_in_a_terminal_has_one(house: DockerLab, bench: RuntimeBench) -> None:
     house.box("one")
     command = Command(
-        argv=("sh", "-c", "tty; read x; stty size; echo $x"), terminal=Terminal(columns=111, rows=33)
+        argv=("sh", "-c", "tty; touch ready; read x; stty size; echo $x"),
+        terminal=Terminal(columns=111, rows=33),
     )
     process = house.runtime.spawn("one", command)
+    # Before a command begins, its terminal is given the first size, which a resize must not come before.
+    while house.runtime.exec("one", Command(argv=("test", "-e", "ready"))).exit_code:
+        time.sleep(0.05)
     process.resize(Terminal(columns=99, rows=22))
     process.write(b"typed\n")
     result = process.wait(30)

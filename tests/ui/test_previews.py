@@ -9,6 +9,7 @@ import socket
 import ssl
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -207,7 +208,7 @@ def test_a_preview_ends_by_itself(house: PreviewHouse) -> None:
     url = house.boxes[0].expose(8000, expires=0.2)
     # Listed by the clock, so no tick of a thread is waited for.
     while house.boxes[0].previews():
-        pass
+        time.sleep(0.01)
     shown = Preview("one", 8000, url.partition("/?")[0], url.partition("token=")[2])
     assert house.ask(shown, f"/asked?token={shown.token}")[0] == 421
 
@@ -230,7 +231,7 @@ def test_a_browser_opens_the_address_and_keeps_no_token_in_it(house: PreviewHous
     assert (browser.current_url, browser.title) == (f"{shown.origin}/", "A preview")
     said = "return document.getElementById('said').textContent"
     while browser.execute_script(said) == "nothing yet":
-        pass
+        time.sleep(0.01)
     assert browser.execute_script(said) == "hello"
     # The cookie with the token is for no script, and the page's own one is for this host.
     assert browser.execute_script("return document.cookie") == "own=1"
@@ -276,7 +277,7 @@ def test_a_link_on_another_page_opens_the_preview(
     browser.get(chat.as_uri())
     browser.execute_script("document.querySelector('a').click()")
     while browser.title != "A preview":
-        pass
+        time.sleep(0.01)
     assert browser.current_url == f"{shown.origin}/"
     assert shown.token not in browser.execute_script(_TRACES)
 

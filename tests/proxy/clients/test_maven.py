@@ -115,6 +115,7 @@ async def test_a_password_in_the_settings_is_given(stage: Stage[RawUpstream]) ->
 
 
 @MAVEN.proves("large")
+@pytest.mark.nightly
 async def test_a_large_jar_arrives_whole(stage: Stage[RawUpstream]) -> None:
     shelve(stage.scene.upstream, repository(AT, ballast()))
     ran = await resolve(stage)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 from egress.secrets.command_process import MAX_OUTPUT_BYTES, CommandAborted, CommandEnd, CommandProcess
@@ -73,7 +74,7 @@ def test_a_program_that_does_not_end_is_killed_with_its_children(tmp_path: Path)
     assert ended == CommandAborted("did not end within 0.5 s")
     for pid in pids.read_text().split():
         while is_alive(int(pid)):
-            pass
+            time.sleep(0.01)
 
 
 def test_a_child_that_keeps_the_pipe_open_holds_up_nothing(tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_a_child_that_keeps_the_pipe_open_holds_up_nothing(tmp_path: Path) -> No
     pids = tmp_path / "pids"
     assert value(run(f"sleep 1000 & echo $! > {pids}; echo token-123")) == b"token-123"
     while is_alive(int(pids.read_text())):
-        pass
+        time.sleep(0.01)
 
 
 def test_output_has_a_bound() -> None:

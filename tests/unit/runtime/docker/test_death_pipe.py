@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,10 +50,10 @@ def test_who_waits_at_it_ends_with_it(tmp_path: Path, shell: str) -> None:
     line = DeathPipe(tmp_path / "line")
     with reader(line.path, shell) as process:
         while not has_open(process, line.path):
-            pass
+            time.sleep(0.01)
         assert process.poll() is None
         while descendants(process.pid):
-            pass
+            time.sleep(0.01)
         line.close()
         line.close()
         assert process.wait(30) == 1
@@ -111,16 +112,16 @@ def test_one_that_is_kept_waits_for_the_next_owner_and_ends_when_none_comes(
     first = DeathPipe(tmp_path / "line")
     with running(wait_script(str(first.path), 30, kept_timeout=0.5), shell) as process:
         while not has_open(process, first.path):
-            pass
+            time.sleep(0.01)
         first.close()
         # Gone from the first wait, and back for the second owner, who opens the same pipe.
         while has_open(process, first.path):
-            pass
+            time.sleep(0.01)
         second = DeathPipe(first.path, is_there=True)
         while not has_open(process, first.path):
             assert process.poll() is None
         while descendants(process.pid):
-            pass
+            time.sleep(0.01)
         second.close()
         assert process.wait(30) == -signal.SIGTERM
 
