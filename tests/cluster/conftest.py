@@ -15,7 +15,7 @@ from scripts.cluster import images
 from scripts.cluster.folders import node_folders
 from scripts.cluster.running import find_running
 from tests.cluster.agent_sandbox.controller import AgentSandbox, define
-from tests.cluster.charted_gateway import ChartedGateway, charted
+from tests.cluster.installed_chart import InstalledChart, installed, trusting_upstreams
 from tests.cluster.running_cluster import RunningCluster
 from tests.cluster.shipped_fence import Fence
 from tests.cluster.stand_ins import Internet, internet, policy_engine
@@ -98,19 +98,20 @@ def fence(cluster: RunningCluster, standing_fence: Fence | None) -> Iterator[Fen
 @pytest.fixture(scope="module")
 def standing_gateway(
     running: RunningCluster | None, outside: Internet | None, images_of_the_product: None
-) -> Iterator[ChartedGateway | None]:
+) -> Iterator[InstalledChart | None]:
     if running is None or outside is None:
         yield None
         return
     define(running, str(DEFINITIONS))
     # Its job may reach the API server, and its gate nothing else, so policies have to be in force. Not for
     # longer than a file: other trials are about networks that enforce nothing.
-    with policy_engine(running), charted(running, outside.authority) as found:
+    chart = InstalledChart(running, values=trusting_upstreams())
+    with policy_engine(running), installed(chart, outside.authority) as found:
         yield found
 
 
 @pytest.fixture
-def gateway(cluster: RunningCluster, standing_gateway: ChartedGateway | None) -> Iterator[ChartedGateway]:
+def gateway(cluster: RunningCluster, standing_gateway: InstalledChart | None) -> Iterator[InstalledChart]:
     """The chart, installed by helm; what a trial adds to its namespace goes with the trial."""
     assert standing_gateway is not None
     with standing_gateway.kept_as_it_is():
@@ -118,7 +119,7 @@ def gateway(cluster: RunningCluster, standing_gateway: ChartedGateway | None) ->
 
 
 @pytest.fixture
-def claims(gateway: ChartedGateway) -> Iterator[AgentSandbox]:
+def claims(gateway: InstalledChart) -> Iterator[AgentSandbox]:
     """The kinds of agent-sandbox, in the namespace of the chart."""
     found = AgentSandbox(gateway.cluster, gateway.namespace)
     yield found

@@ -21,7 +21,7 @@ from tests.cluster.running_cluster import RunningCluster, wait
 from tests.conftest import KUBE_ROUTER
 
 ROOT: Final = Path(__file__).parents[2]
-HOSTS: Final = ("api.github.com", "*.example.com")
+HOSTS: Final = ("api.github.com", "github.com", "*.example.com")
 _SILENT: Final = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
@@ -32,6 +32,8 @@ class Internet:
     record: Path
     authority: str
     """The certificate that signed those of its hosts."""
+    repositories: Path
+    """The folder of the repositories of github.com: OWNER/NAME."""
 
     def mark(self) -> int:
         """Remember this moment."""
@@ -58,9 +60,13 @@ def internet(cluster: RunningCluster, folder: Path) -> Iterator[Internet]:
     authority.issue_cert(*HOSTS).private_key_and_cert_chain_pem.write_to_path(str(certificate))
     record = folder / "outside.jsonl"
     record.touch()
+    repositories = folder / "repositories"
+    repositories.mkdir()
     program = (sys.executable, "-P", "-m", "tests.cluster.outside_program")
-    process = cluster.outside(*program, str(record), str(certificate), cwd=ROOT, env=_environment())
-    found = Internet(record, authority.cert_pem.bytes().decode("ascii"))
+    process = cluster.outside(
+        *program, str(record), str(certificate), str(repositories), cwd=ROOT, env=_environment()
+    )
+    found = Internet(record, authority.cert_pem.bytes().decode("ascii"), repositories)
     try:
         _until_it_answers(cluster, found)
         yield found

@@ -50,13 +50,15 @@ INVALID: Final = frozenset(
 
 @pytest.fixture(scope="module")
 def standing_chart(
-    running: RunningCluster | None, images_of_the_product: None, tmp_path_factory: pytest.TempPathFactory
+    running: RunningCluster | None, images_of_the_product: None
 ) -> Iterator[InstalledChart | None]:
     if running is None:
         yield None
         return
-    found = InstalledChart.prepared(running, tmp_path_factory.mktemp("chart"))
+    found = InstalledChart(running, "chart-alone", address="10.96.40.1")
+    found.remove()
     try:
+        found.prepare()
         found.install()
         yield found
     finally:
@@ -192,7 +194,7 @@ def test_kubectl_debug_gets_no_capability(chart: InstalledChart) -> None:
 def test_a_bare_pod_becomes_a_sandbox_where_that_is_asked_for(chart: InstalledChart) -> None:
     bare = {"metadata": {"name": "bare"}, "spec": {"containers": [{"name": "main", "image": "agent:1"}]}}
     assert chart.try_to_create(bare) != ""
-    chart.upgrade({"admission": {"complete": True}})
+    chart.upgrade(values={"admission": {"complete": True}})
     try:
         wait(lambda: chart.try_to_create(bare) == "", lambda: chart.try_to_create(bare))
         made = chart.cluster.api.create(f"{chart.path('pods')}?dryRun=All", bare)
@@ -206,6 +208,6 @@ def test_a_bare_pod_becomes_a_sandbox_where_that_is_asked_for(chart: InstalledCh
 
 
 def test_helm_test_proves_the_fence(chart: InstalledChart) -> None:
-    chart.until_ready()
+    chart.until_proxy_serves()
     with policy_engine(chart.cluster):
         assert "Phase:          Succeeded" in chart.helm("test", "egress", "--timeout=120s")

@@ -11,7 +11,7 @@ import pytest
 
 from scripts.cluster.settings import write_kube_proxy, write_pod_network
 from tests.cluster.agent_sandbox.controller import AgentSandbox
-from tests.cluster.charted_gateway import ChartedGateway, asking
+from tests.cluster.installed_chart import InstalledChart
 from tests.cluster.running_cluster import RunningCluster, wait
 from tests.cluster.stand_ins import Internet
 
@@ -28,9 +28,9 @@ RULES_OF_TEMPLATE = {
 class Pool:
     """A warm pool whose members ask from their start."""
 
-    def __init__(self, claims: AgentSandbox, gateway: ChartedGateway, name: str) -> None:
+    def __init__(self, claims: AgentSandbox, gateway: InstalledChart, name: str) -> None:
         self._claims, self._gateway = claims, gateway
-        self.template = claims.template(name, asking(name), networkPolicy=RULES_OF_TEMPLATE)
+        self.template = claims.template(name, gateway.asking(name), networkPolicy=RULES_OF_TEMPLATE)
         claims.policy(self.template)
         self.pool = claims.pool(name, self.template)
 
@@ -40,13 +40,8 @@ class Pool:
         return found
 
 
-def exchanges(gateway: ChartedGateway, pod: str) -> list[Json]:
-    """The requests of a pod that were allowed, as the logs have them."""
-    return [line for line in gateway.lines() if line.get("pod") == pod and line.get("verdict") == "allow"]
-
-
 def test_a_member_of_a_pool_may_do_nothing(
-    gateway: ChartedGateway, claims: AgentSandbox, canary: Internet
+    gateway: InstalledChart, claims: AgentSandbox, canary: Internet
 ) -> None:
     """C10: it asks all the time, and every answer says why not."""
     member = Pool(claims, gateway, "waiting").member()
@@ -56,12 +51,12 @@ def test_a_member_of_a_pool_may_do_nothing(
     wait(lambda: len(gateway.answers(name)) >= 10, lambda: "it asks no more")
     assert {(each.status, each.code) for each in gateway.answers(name)} == {(503, "identity.pooled")}
     assert canary.heads(before) == []
-    assert exchanges(gateway, name) == []
+    assert gateway.exchanges(name) == []
 
 
 @pytest.mark.parametrize("order", ["usual", "status-first", "label-first"])
 def test_adoption_gives_a_sandbox_the_rights_of_its_claim_and_never_others(
-    gateway: ChartedGateway, claims: AgentSandbox, order: str
+    gateway: InstalledChart, claims: AgentSandbox, order: str
 ) -> None:
     """C9: each step comes half a second after the one before, and the sandbox asks meanwhile."""
     pool = Pool(claims, gateway, f"adopted-{order}")
@@ -91,12 +86,12 @@ def test_adoption_gives_a_sandbox_the_rights_of_its_claim_and_never_others(
         (503, "identity.pending"),
         (503, "identity.changed"),
     }
-    assert {line["claim"] for line in exchanges(gateway, name)} == {claim["metadata"]["name"]}
+    assert {line["claim"] for line in gateway.exchanges(name)} == {claim["metadata"]["name"]}
     assert {each.status for each in gateway.answers(other["metadata"]["name"])} == {503}, "its neighbour"
 
 
 def test_a_sandbox_that_slept_has_its_claim_and_another_pod(
-    gateway: ChartedGateway, claims: AgentSandbox
+    gateway: InstalledChart, claims: AgentSandbox
 ) -> None:
     """C24: suspended and resumed, five times."""
     pool = Pool(claims, gateway, "sleeper")
@@ -111,22 +106,22 @@ def test_a_sandbox_that_slept_has_its_claim_and_another_pod(
         gateway.cluster.until_ready(gateway.namespace, name)
         gateway.until_answered(name, 200)
         uids.add(gateway.cluster.pod(gateway.namespace, name)["metadata"]["uid"])
-    lines = exchanges(gateway, name)
+    lines = gateway.exchanges(name)
     assert {line["claim_uid"] for line in lines} == {claim["metadata"]["uid"]}
     assert {line["pod_uid"] for line in lines} == uids
     assert len(uids) == 6
 
 
 def test_no_request_is_one_of_the_pod_that_had_the_address_before(
-    cluster: RunningCluster, gateway: ChartedGateway
+    cluster: RunningCluster, gateway: InstalledChart
 ) -> None:
-    """C6: sixty sandboxes share three addresses, each as soon as the one before is gone."""
+    """C6: two hundred sandboxes share three addresses, each as soon as the one before is gone."""
     names, addresses = [], set()
     with three_addresses(cluster):
-        for turn in range(20):
+        for turn in range(67):
             now = [f"reuse-{turn}-{place}" for place in range(3)]
             for name in now:
-                cluster.api.create(f"/api/v1/namespaces/{gateway.namespace}/pods", asking(name, 0.02))
+                cluster.api.create(f"/api/v1/namespaces/{gateway.namespace}/pods", gateway.asking(name, 0.02))
             addresses |= {pod["status"]["podIP"] for pod in cluster.until_ready(gateway.namespace, *now)}
             for name in now:
                 gateway.until_answered(name, 200)
@@ -154,10 +149,10 @@ def three_addresses(cluster: RunningCluster) -> Iterator[None]:
 
 
 def test_behind_the_address_of_a_node_nobody_has_an_identity(
-    cluster: RunningCluster, gateway: ChartedGateway
+    cluster: RunningCluster, gateway: InstalledChart
 ) -> None:
     """C11: kube-proxy hides every pod behind the node, and goes back to what it was."""
-    cluster.api.create(f"/api/v1/namespaces/{gateway.namespace}/pods", asking("hidden"))
+    cluster.api.create(f"/api/v1/namespaces/{gateway.namespace}/pods", gateway.asking("hidden"))
     cluster.until_ready(gateway.namespace, "hidden")
     gateway.until_answered("hidden", 200)
     keys = cluster.folders.keys / "proxy.kubeconfig"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -125,7 +126,9 @@ def test_a_sandbox_reaches_the_gateway_with_a_credential_that_it_does_not_hold(
         "curl", "-sS", "-m", "20", "-o", "/tmp/b", "-w", "%{http_code}", "https://api.github.com/zen"
     )
     assert asked.text == "200", asked.stderr
-    assert bench.run("curl", "-sS", "-m", "20", "https://elsewhere.example.com/").exit_code
+    # The names of other hosts lead to the page of the gateway, and nobody else is told of them.
+    denied = bench.run("curl", "-sS", "-m", "20", "https://elsewhere.example.com/")
+    assert json.loads(denied.text)["error"]["code"] == "host.unknown"
     (head,) = canary.heads(before)
     assert f"authorization: bearer {fence.token}" in head.lower()
     assert fence.token not in bench.run("env").text
