@@ -101,6 +101,8 @@ def _kubelet(node: NodeFolders) -> dict[str, object]:
         "cgroupRoot": CGROUP,
         "failCgroupV1": False,
         "failSwapOn": False,
+        # As many as it has addresses for.
+        "maxPods": 250,
         "enforceNodeAllocatable": [],
         "serializeImagePulls": False,
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},

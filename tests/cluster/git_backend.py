@@ -16,7 +16,7 @@ from typing import Final
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 _ENVIRONMENT: Final = {"PATH": os.defpath, "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent", "LC_ALL": "C"}
-_AUTHOR: Final = [f"-c{key}={value}" for key, value in (("user.name", "a"), ("user.email", "a@example.com"))]
+_AUTHOR: Final = ("-c", "user.name=a", "-c", "user.email=a@example.com")
 
 
 def make_repository(folder: Path, name: str, text: str) -> None:

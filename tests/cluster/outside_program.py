@@ -2,7 +2,7 @@
 
     python -m tests.cluster.outside_program RECORD CERTIFICATE REPOSITORIES
 
-It takes every connection on ports 80 and 443 and writes a line about it: its peer, its address and its port.
+It takes every connection on the ports 80, 443 and 8443 and writes a line about it: peer, address and port.
 Whoever goes on with TLS and HTTP is answered, and the head of the request is another line. At github.com the
 answers are those of a git server. A path below /slow/ is answered in as many parts as its number says, one a
 second.
@@ -20,6 +20,7 @@ from typing import IO, Any, Final
 from tests.cluster import git_backend
 
 MAX_HEAD_BYTES: Final = 64 * 1024
+TLS_PORTS: Final = (443, 8443)
 GIT_HOST: Final = "github.com"
 
 
@@ -33,7 +34,7 @@ class Outside:
 
     async def serve(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for port in (80, 443):
+            for port in (80, *TLS_PORTS):
                 server = await asyncio.start_server(self._take, "0.0.0.0", port, limit=MAX_HEAD_BYTES)
                 group.create_task(server.serve_forever())
 
@@ -42,7 +43,7 @@ class Outside:
         # Before anything is read: a connection alone is what a fence must not let out.
         self._write({"peer": peer[0], "address": own[0], "port": own[1]})
         try:
-            if own[1] == 443:
+            if own[1] in TLS_PORTS:
                 await writer.start_tls(self._context)
             while head := await reader.readuntil(b"\r\n\r\n"):
                 self._write({"peer": peer[0], "head": head.decode("latin-1")})

@@ -27,7 +27,7 @@ _SILENT: Final = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 @dataclass(frozen=True, slots=True)
 class Internet:
-    """Every address of the internet, on ports 80 and 443, and who came there."""
+    """Every address of the internet, on the ports 80, 443 and 8443, and who came there."""
 
     record: Path
     authority: str

@@ -14,37 +14,18 @@ from tests.cluster.agent_sandbox.controller import AgentSandbox
 from tests.cluster.installed_chart import InstalledChart
 from tests.cluster.running_cluster import RunningCluster, wait
 from tests.cluster.stand_ins import Internet
+from tests.cluster.warm_pool import WarmPool
 
 pytestmark = pytest.mark.timeout(1800)
 
 type Json = dict[str, Any]
-
-RULES_OF_TEMPLATE = {
-    "ingress": [],
-    "egress": [{"to": [{"podSelector": {"matchLabels": {"app": "egress-proxy"}}}]}],
-}
-
-
-class Pool:
-    """A warm pool whose members ask from their start."""
-
-    def __init__(self, claims: AgentSandbox, gateway: InstalledChart, name: str) -> None:
-        self._claims, self._gateway = claims, gateway
-        self.template = claims.template(name, gateway.asking(name), networkPolicy=RULES_OF_TEMPLATE)
-        claims.policy(self.template)
-        self.pool = claims.pool(name, self.template)
-
-    def member(self) -> Json:
-        found = self._claims.member(self.pool, self.template)
-        self._gateway.cluster.until_ready(self._gateway.namespace, found["metadata"]["name"])
-        return found
 
 
 def test_a_member_of_a_pool_may_do_nothing(
     gateway: InstalledChart, claims: AgentSandbox, canary: Internet
 ) -> None:
     """C10: it asks all the time, and every answer says why not."""
-    member = Pool(claims, gateway, "waiting").member()
+    member = WarmPool(claims, gateway, "waiting").member()
     name = member["metadata"]["name"]
     before = canary.mark()
     gateway.until_answered(name, 503, "identity.pooled")
@@ -59,7 +40,7 @@ def test_adoption_gives_a_sandbox_the_rights_of_its_claim_and_never_others(
     gateway: InstalledChart, claims: AgentSandbox, order: str
 ) -> None:
     """C9: each step comes half a second after the one before, and the sandbox asks meanwhile."""
-    pool = Pool(claims, gateway, f"adopted-{order}")
+    pool = WarmPool(claims, gateway, f"adopted-{order}")
     member, other = pool.member(), pool.member()
     claim = claims.claim(f"claim-{order}", pool.pool)
     steps: dict[str, Callable[[], None]] = {
@@ -94,7 +75,7 @@ def test_a_sandbox_that_slept_has_its_claim_and_another_pod(
     gateway: InstalledChart, claims: AgentSandbox
 ) -> None:
     """C24: suspended and resumed, five times."""
-    pool = Pool(claims, gateway, "sleeper")
+    pool = WarmPool(claims, gateway, "sleeper")
     member = pool.member()
     claim, name = claims.claim("kept", pool.pool), member["metadata"]["name"]
     claims.adopt(claim, member)

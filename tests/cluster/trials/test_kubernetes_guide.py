@@ -107,7 +107,7 @@ def assert_the_page_shows(denied: dict[str, str], words: str, typist: Typist) ->
     with review_page(words, typist) as link:
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
         opener.open(link, timeout=30).read()
-        address = link.partition("/login")[0] + f"/request?id={denied['id']}"
+        address = link.partition("/login")[0] + f"/request?id={denied['request']}"
         shown = opener.open(address, timeout=30).read().decode()
         for key in ("sandbox", "claim", "replica", "pod", "namespace"):
             assert denied[key] in shown, f"{key} is not on the page"
