@@ -89,6 +89,11 @@ class AgentSandbox:
         path = f"/api/v1/namespaces/{self.namespace}/pods"
         return self.cluster.api.create(path, {"metadata": metadata, "spec": blueprint["spec"]})
 
+    def count(self, pool: Json, ready: int) -> None:
+        """Say how many members of a pool are ready, where that has changed."""
+        if pool.get("status", {}).get("readyReplicas") != ready:
+            self._patch(pool, {"status": {"readyReplicas": ready}}, "/status")
+
     # Adoption, in its steps -----------------------------------------------------------------------
 
     def name_sandbox(self, claim: Json, sandbox: Json) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,6 +60,16 @@ def running_router(cluster: RunningCluster) -> Iterator[None]:
         yield
     finally:
         cluster.delete_namespace(NAMESPACE)
+
+
+def asked_for(cluster: RunningCluster, address: str, port: int, path: str) -> str:
+    """Ask the router for a page at an address of the client's choice; return the status."""
+    router = cluster.pod(NAMESPACE, "sandbox-router")["status"]["podIP"]
+    fields = {"X-Sandbox-ID": "any", "X-Sandbox-Pod-IP": address, "X-Sandbox-Port": str(port)}
+    words = [word for name, value in fields.items() for word in ("-H", f"{name}: {value}")]
+    command = ["curl", "-s", "-m", "15", "-o", "/dev/null", "-w", "%{http_code}", *words]
+    asking = cluster.in_node(*command, f"http://{router}:8080{path}", stdout=subprocess.PIPE)
+    return asking.communicate(timeout=30)[0]
 
 
 def _spec() -> Json:

@@ -63,22 +63,20 @@ class StandInController:
                 self._objects.policy(template)
         sandboxes = self._list(AGENTS, "sandboxes")
         for pool in self._list(EXTENSIONS, "sandboxwarmpools"):
-            name = pool["spec"]["sandboxTemplateRef"]["name"]
-            if name in templates and len(_held_by(pool, sandboxes)) < pool["spec"]["replicas"]:
+            name, members = pool["spec"]["sandboxTemplateRef"]["name"], _held_by(pool, sandboxes)
+            if name in templates and len(members) < pool["spec"]["replicas"]:
                 self._objects.member(pool, templates[name])
+            ready = [each for each in members if self._is_ready(each)]
+            self._objects.count(pool, len(ready))
             for claim in self._list(EXTENSIONS, "sandboxclaims"):
                 is_waiting = "sandbox" not in claim.get("status", {})
                 if is_waiting and claim["spec"]["warmPoolRef"]["name"] == pool["metadata"]["name"]:
-                    self._serve(claim, _held_by(pool, sandboxes))
+                    if ready:
+                        self._objects.adopt(claim, ready[0])
                     return
 
-    def _serve(self, claim: Json, members: list[Json]) -> None:
-        """Give the first member whose pod is ready."""
-        cluster, namespace = self._objects.cluster, self._objects.namespace
-        for member in members:
-            if is_ready(cluster.pod(namespace, member["metadata"]["name"])):
-                self._objects.adopt(claim, member)
-                return
+    def _is_ready(self, member: Json) -> bool:
+        return is_ready(self._objects.cluster.pod(self._objects.namespace, member["metadata"]["name"]))
 
     def _list(self, version: str, plural: str) -> list[Json]:
         path = f"/apis/{version}/namespaces/{self._objects.namespace}/{plural}"

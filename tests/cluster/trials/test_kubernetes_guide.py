@@ -102,6 +102,7 @@ def the_push(typist: Typist) -> list[dict[str, str]]:
 def assert_the_page_shows(denied: dict[str, str], words: str, typist: Typist) -> None:
     """Sandbox, claim and replica stand on the page of the push; a browser sees it, where there is one."""
     assert denied["claim"] == "first"
+    assert denied["sandbox"].startswith("workloads-"), "a member of the pool"
     assert denied["replica"] in {"egress-proxy-0", "egress-proxy-1"}
     assert denied["path"] == f"/{REPOSITORY}/info/refs"
     with review_page(words, typist) as link:
@@ -123,7 +124,7 @@ def assert_the_page_shows(denied: dict[str, str], words: str, typist: Typist) ->
             assert browser.save_screenshot(str(picture))
         finally:
             browser.quit()
-        assert {denied[key] for key in ("sandbox", "claim", "replica")} <= set(re.split(r"\s+", text))
+        assert {denied[key] for key in ("sandbox", "claim", "replica")} <= set(re.split(r"[\s,]+", text))
 
 
 @contextmanager

@@ -13,10 +13,10 @@ import pytest
 from scripts.cluster import binaries
 from scripts.pages import ROOT, blocks
 from tests.cluster.agent_sandbox import runtime_server
-from tests.cluster.agent_sandbox.router import running_router
+from tests.cluster.agent_sandbox.router import asked_for, running_router
 from tests.cluster.agent_sandbox.running_controller import running_controller
 from tests.cluster.installed_chart import EXAMPLE, InstalledChart, installed, trusting_upstreams
-from tests.cluster.running_cluster import RunningCluster
+from tests.cluster.running_cluster import RunningCluster, is_ready
 from tests.cluster.stand_ins import Internet, policy_engine
 from tests.peers.conftest import peers
 from tests.peers.fetched import run
@@ -50,7 +50,7 @@ def gateway(
 
 def make_pool(gateway: InstalledChart) -> None:
     """The pool `python` from the chart's example, with the program that an image of agent-sandbox has."""
-    template, pool, _ = (gateway.here(each) for each in EXAMPLE["agent-sandbox"])
+    template, pool = (gateway.here(each) for each in EXAMPLE["agent-sandbox"])
     blueprint = template["spec"]["podTemplate"]
     blueprint["metadata"]["annotations"] = {
         "egress/profile": "offline",
@@ -78,9 +78,20 @@ def test_the_program_that_runs_without_a_cluster_runs_on_one(
     with running_controller(cluster, NAMESPACE), running_router(cluster):
         make_pool(gateway)
         done = run(program, cwd=tmp_path, env=env)
+        assert_no_way_through_the_router_to_the_gateway(gateway)
     assert done.stdout == "remember\n 403\n 200\n", done.stderr
     (head,) = [head for head in canary.heads(mark) if head.startswith("GET /v1/user")]
     assert f"authorization: bearer {gateway.token}" in head.lower()
     asked = [line for line in gateway.lines() if line.get("host") == "api.example.com" and "verdict" in line]
     assert {line["verdict"]: line["profile"] for line in asked} == {"deny": "offline", "allow": "tracker"}
     assert all(line["claim"].startswith("sandbox-claim-") for line in asked)
+
+
+def assert_no_way_through_the_router_to_the_gateway(gateway: InstalledChart) -> None:
+    """C18: the router dials what its client names. A member of the pool answers, a replica does not."""
+    cluster = gateway.cluster
+    members = [pod for pod in cluster.pods(NAMESPACE, "egress=workload") if is_ready(pod)]
+    assert asked_for(cluster, members[0]["status"]["podIP"], 8888, "/exists/any") == "200"
+    for proxy in gateway.proxies():
+        for port, path in ((8081, "/ready"), (3128, "/")):
+            assert asked_for(cluster, proxy["status"]["podIP"], port, path) in {"000", "502"}
