@@ -58,9 +58,13 @@ def authentication_of(values: Settings) -> Authentication:
     return "network" if values.network else "owner-uid"
 
 
-def ports_of(policy: Policy) -> frozenset[int]:
-    """The ports that transparent listeners are for; the usual two as well, where hosts need no entry."""
-    return policy.ports | ({80, 443} if policy.mode == "observe" else set())
+def ports_of(policy: Policy, *, has_gates: bool = False) -> frozenset[int]:
+    """The ports that transparent listeners are for; the usual two as well, where hosts need no entry.
+
+    Gates of pods ask on port 443, whatever the rules name: otherwise no sandbox would start.
+    """
+    usual = {80, 443} if policy.mode == "observe" else {443} if has_gates else set()
+    return policy.ports | usual
 
 
 class ConfiguredListeners:

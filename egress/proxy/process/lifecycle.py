@@ -217,9 +217,10 @@ class ProxyServer:
     # What it is made of
 
     def _listening(self, parts: ProxyParts, password: bytes) -> ConfiguredListeners:
-        return ConfiguredListeners(
-            parts.door, parts.names, self._values, password, lambda: ports_of(parts.engine.policy)
-        )
+        def ports() -> frozenset[int]:
+            return ports_of(parts.engine.policy, has_gates=self._values.kubernetes)
+
+        return ConfiguredListeners(parts.door, parts.names, self._values, password, ports)
 
     def _sandboxes(self, parts: ProxyParts) -> DynamicSandboxes:
         return DynamicSandboxes(

@@ -269,7 +269,9 @@ def test_the_ports_are_those_of_the_rules() -> None:
         "version: 1\nhosts:\n  a.example.com: {ports: [8443]}\n  b.example.com: {http: true, allow: all}\n"
     )
     assert ports_of(policy_of(rules)) == {8443, 443, 80}
-    assert ports_of(policy_of("version: 1\nhosts:\n  a.example.com: {ports: [8443]}\n")) == {8443}
+    odd = policy_of("version: 1\nhosts:\n  a.example.com: {ports: [8443]}\n")
+    assert ports_of(odd) == {8443}
+    assert ports_of(odd, has_gates=True) == {8443, 443}, "the gate of a pod asks there"
     observed = "version: 1\nmode: observe\nhosts:\n  a.example.com: {ports: [8443]}\n"
     assert ports_of(policy_of(observed)) == {8443, 443, 80}
 
