@@ -37,7 +37,7 @@ KUBE_ROUTER = os.environ.get("EGRESS_TEST_KUBE_ROUTER", "")
 """A kube-router that somebody has built, for trials to enforce policies by."""
 
 AGENT_SANDBOX = os.environ.get("EGRESS_TEST_AGENT_SANDBOX", "")
-"""The sources of agent-sandbox with its controller, built, in `bin`: for trials to use in the place of a stand-in."""
+"""The sources of agent-sandbox with its programs, built, in `bin`: for trials to use instead of stand-ins."""
 
 # pytest compiles tests its own way. Where PYTHONDONTWRITEBYTECODE is set, as in many images, each process of
 # each run would do that anew, which is half of the time that it takes to collect them.

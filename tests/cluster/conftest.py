@@ -71,7 +71,8 @@ def images_of_the_product(running: RunningCluster | None) -> None:
         images.load_as(running.folders, make(engine), name)
 
 
-@pytest.fixture(scope="session")
+# Not for longer than a file: others need its namespace, or its address.
+@pytest.fixture(scope="module")
 def standing_fence(
     running: RunningCluster | None, outside: Internet | None, images_of_the_product: None
 ) -> Iterator[Fence | None]:

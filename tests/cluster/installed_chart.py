@@ -151,6 +151,13 @@ class InstalledChart(Fence):
         spec["initContainers"][0]["resources"]["requests"] = {"cpu": "10m", "memory": "32Mi"}
         return {"metadata": blueprint["metadata"] | {"name": name}, "spec": spec}
 
+    def start_asking(self, name: str, host: str = "api.github.com", profile: str = "") -> None:
+        """Start a plain sandbox that asks, and wait until its program runs."""
+        pod = self.asking(name, host=host)
+        pod["metadata"]["annotations"] = {"egress/profile": profile} if profile else {}
+        self.cluster.api.create(self.path("pods"), pod)
+        self.cluster.until_ready(self.namespace, name)
+
     def answers(self, pod: str) -> list[Answer]:
         """The answers to a sandbox that asks, so far."""
         text = self.cluster.api.text(f"{self.path('pods')}/{pod}/log?container=workload")

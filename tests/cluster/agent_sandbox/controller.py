@@ -23,6 +23,7 @@ PLURALS: Final = {
 }
 NAME_HASH: Final = "agents.x-k8s.io/sandbox-name-hash"
 TEMPLATE_HASH: Final = "agents.x-k8s.io/sandbox-template-ref-hash"
+TEMPLATE: Final = "agents.x-k8s.io/sandbox-template-ref"
 POOL: Final = "agents.x-k8s.io/warm-pool-sandbox"
 
 
@@ -72,7 +73,8 @@ class AgentSandbox:
     def sandbox(self, name: str, holder: Json, template: Json) -> Json:
         """A sandbox that a pool or a claim holds."""
         spec = {"podTemplate": template["spec"]["podTemplate"], "operatingMode": "Running"}
-        return self._create(AGENTS, "Sandbox", name, spec, [owner(holder)])
+        meta = {"ownerReferences": [owner(holder)], "annotations": {TEMPLATE: template["metadata"]["name"]}}
+        return self._create(AGENTS, "Sandbox", name, spec, meta)
 
     def member(self, pool: Json, template: Json) -> Json:
         """A sandbox that waits in its pool, with its pod."""
@@ -148,11 +150,9 @@ class AgentSandbox:
 
     # ----------------------------------------------------------------------------------------------
 
-    def _create(
-        self, version: str, kind: str, name: str, spec: Json, owners: list[Json] | None = None
-    ) -> Json:
-        metadata = {"name": name, "ownerReferences": owners or []}
-        value = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+    def _create(self, version: str, kind: str, name: str, spec: Json, metadata: Json | None = None) -> Json:
+        meta = {"name": name, **(metadata or {})}
+        value = {"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec}
         return self.cluster.api.create(self._path(version, kind), value)
 
     def _patch(self, value: Json, change: Json, part: str = "") -> None:

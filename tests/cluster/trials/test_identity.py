@@ -133,8 +133,7 @@ def test_behind_the_address_of_a_node_nobody_has_an_identity(
     cluster: RunningCluster, gateway: InstalledChart
 ) -> None:
     """C11: kube-proxy hides every pod behind the node, and goes back to what it was."""
-    cluster.api.create(f"/api/v1/namespaces/{gateway.namespace}/pods", gateway.asking("hidden"))
-    cluster.until_ready(gateway.namespace, "hidden")
+    gateway.start_asking("hidden")
     gateway.until_answered("hidden", 200)
     keys = cluster.folders.keys / "proxy.kubeconfig"
     write_kube_proxy(cluster.folders.kube_proxy, keys, is_masquerading=True)

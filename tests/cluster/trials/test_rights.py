@@ -83,7 +83,7 @@ def test_two_claims_of_one_pool_have_the_rights_that_each_asks_for(
     pool = WarmPool(claims, rights, "shared", annotations={"egress/profile-max": "default, reader"})
     wanted = {
         "reader": (200, ""),
-        "default": (403, "host.unknown"),
+        "default": (403, "profile.excluded"),
         "tracker": (403, "profile.ceiling"),
         "admin": (403, "profile.unknown"),
     }
@@ -121,9 +121,7 @@ def test_a_secret_that_changes_is_used_without_a_restart_and_the_old_one_never_a
     rights: InstalledChart, canary: Internet, name: str, host: str, profile: str
 ) -> None:
     """C32."""
-    pod = rights.asking("asking", host=host)
-    pod["metadata"]["annotations"] = {PROFILE: profile}
-    rights.cluster.api.create(rights.path("pods"), pod)
+    rights.start_asking("asking", host, profile)
     rights.until_answered("asking", 200)
     restarts = gateway_processes(rights)
     mark, value = canary.mark(), new_secret()
@@ -159,9 +157,7 @@ def test_a_secret_is_in_its_secret_and_on_its_way_upstream_and_nowhere_else(
     pool = WarmPool(claims, rights, "searched", annotations={PROFILE: "reader"})
     member = pool.member()
     claims.adopt(claims.claim("searched", pool.pool, {PROFILE: "reader"}), member)
-    plain = rights.asking("tracking", host="one.example.com")
-    plain["metadata"]["annotations"] = {PROFILE: "tracker"}
-    rights.cluster.api.create(rights.path("pods"), plain)
+    rights.start_asking("tracking", "one.example.com", "tracker")
     names = (member["metadata"]["name"], "tracking")
     for name in names:
         rights.until_answered(name, 200)
