@@ -32,8 +32,13 @@ PORT = 8443
 
 
 def rules() -> str:
-    """Those of the guide; a gateway takes the secret from a file, and the API is not on its machine."""
+    """Those of the guide; a gateway takes the secret from a file, and the API is not on its machine.
+
+    In a cluster a claim without a profile has `default`, and not one of its pool: agent-sandbox lets no claim
+    differ from an annotation of its template.
+    """
     text = FILES["hosts.yaml"].replace("env:TRACKER_TOKEN", "file:/run/secrets/egress/token")
+    text = text.replace("offline:", "default:")
     return "".join(line for line in text.splitlines(keepends=True) if "127.0.0.1" not in line)
 
 
@@ -52,10 +57,7 @@ def make_pool(gateway: InstalledChart) -> None:
     """The pool `python` from the chart's example, with the program that an image of agent-sandbox has."""
     template, pool = (gateway.here(each) for each in EXAMPLE["agent-sandbox"])
     blueprint = template["spec"]["podTemplate"]
-    blueprint["metadata"]["annotations"] = {
-        "egress/profile": "offline",
-        "egress/profile-max": "offline, tracker",
-    }
+    blueprint["metadata"]["annotations"] = {"egress/profile-max": "default, tracker"}
     script = Path(runtime_server.__file__).read_text("utf-8")
     (container,) = blueprint["spec"]["containers"]
     container |= {"command": ["python3", "-I", "-c", script], "readinessProbe": {"tcpSocket": {"port": 8888}}}
@@ -83,7 +85,7 @@ def test_the_program_that_runs_without_a_cluster_runs_on_one(
     (head,) = [head for head in canary.heads(mark) if head.startswith("GET /v1/user")]
     assert f"authorization: bearer {gateway.token}" in head.lower()
     asked = [line for line in gateway.lines() if line.get("host") == "api.example.com" and "verdict" in line]
-    assert {line["verdict"]: line["profile"] for line in asked} == {"deny": "offline", "allow": "tracker"}
+    assert {line["verdict"]: line["profile"] for line in asked} == {"deny": "default", "allow": "tracker"}
     assert all(line["claim"].startswith("sandbox-claim-") for line in asked)
 
 
