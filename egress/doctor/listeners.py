@@ -46,7 +46,7 @@ def _wanted(setup: ProxyUnderCheck) -> Iterator[tuple[Kind, ListenAddress]]:
         yield "proxy", at
     for address in values.transparent:
         # Transparent listeners take the ports that the rules open: without rules none is known.
-        for port in sorted(ports_of(policy, has_gates=values.kubernetes)) if policy else ():
+        for port in sorted(ports_of(policy)) if policy else ():
             yield "transparent", ListenAddress(str(address), port)
     for at in values.dns:
         yield "dns", at

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
-from typing import Protocol
+from typing import Final, Protocol
 
 from egress.errors import UnreadableError, reason_of
 from egress.proxy.ingress.listener import Authentication, Listener, ListenerKind, listen, listen_udp
@@ -22,6 +22,9 @@ from egress.proxy.ingress.port_owner import owner_of_port
 from egress.proxy.setting_values import ListenAddress
 from egress.proxy.settings import Settings
 from egress.rules.decide.policy import Policy
+
+GATE_PORTS: Final = (443,)
+"""The ports at which the gates of pods ask for a gateway, besides that of the proxy and of names."""
 
 
 class ListenerOpener(Protocol):
@@ -58,13 +61,9 @@ def authentication_of(values: Settings) -> Authentication:
     return "network" if values.network else "owner-uid"
 
 
-def ports_of(policy: Policy, *, has_gates: bool = False) -> frozenset[int]:
-    """The ports that transparent listeners are for; the usual two as well, where hosts need no entry.
-
-    Gates of pods ask on port 443, whatever the rules name: otherwise no sandbox would start.
-    """
-    usual = {80, 443} if policy.mode == "observe" else {443} if has_gates else set()
-    return policy.ports | usual
+def ports_of(policy: Policy) -> frozenset[int]:
+    """The ports that transparent listeners are for; the usual two as well, where hosts need no entry."""
+    return policy.ports | ({80, 443} if policy.mode == "observe" else set())
 
 
 class ConfiguredListeners:
@@ -77,10 +76,12 @@ class ConfiguredListeners:
         values: Settings,
         password: bytes,
         ports: Callable[[], Iterable[int]],
+        gate_ports: Collection[int] = (),
     ) -> None:
         """`password` is the digest of the one that clients have to give, or empty.
 
-        `ports` are those on which transparent listeners are wanted just now.
+        `ports` are those on which transparent listeners are wanted just now. `gate_ports` are served beside
+        them where they can be opened, whatever the rules name: where they cannot, gates let no pod start.
         """
         self._door = door
         self._names = names
@@ -90,6 +91,7 @@ class ConfiguredListeners:
         self._answer = values.answer
         self._at = tuple(str(address) for address in values.transparent)
         self._ports = ports
+        self._gate_ports = frozenset(gate_ports)
         self._how = authentication_of(values)
         self._password = password
         self._open: tuple[ListenAddress, ...] = ()
@@ -124,7 +126,7 @@ class ConfiguredListeners:
             try:
                 opened = [await self._open_proxy(at) for at in self._wanted]
                 for at in self._to_open():
-                    await self._open_transparent(at)
+                    await self._open_at_start(at)
                 named = [await self._open_names(at) for at in self._wanted_names]
             except BaseException:
                 await self._close()
@@ -148,7 +150,8 @@ class ConfiguredListeners:
                 try:
                     await self._open_transparent(at, _untold)
                 except UnreadableError as error:
-                    failed.append(FailedListener(at, error.message, error.hint))
+                    if at.port in self._ports():
+                        failed.append(FailedListener(at, error.message, error.hint))
             self.failed = tuple(failed)
             return self.failed
 
@@ -181,7 +184,7 @@ class ConfiguredListeners:
 
     def _places(self) -> Iterator[ListenAddress]:
         for host in self._at:
-            for port in sorted(self._ports()):
+            for port in sorted(self._gate_ports.union(self._ports())):
                 yield ListenAddress(host, port)
 
     def _to_open(self) -> list[ListenAddress]:
@@ -194,6 +197,13 @@ class ConfiguredListeners:
             f"proxy {at}", "proxy", self.sandbox, sock, self._how, self._password, is_shared=shared
         )
         return ListenAddress(*await self._door.open(item))
+
+    async def _open_at_start(self, at: ListenAddress) -> None:
+        try:
+            await self._open_transparent(at)
+        except UnreadableError:
+            if at.port in self._ports():
+                raise
 
     async def _open_transparent(
         self, at: ListenAddress, who: Callable[[ListenAddress], str] = owner_of_port

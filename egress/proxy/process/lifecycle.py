@@ -35,7 +35,7 @@ from egress.proxy.control.metrics_listener import MetricsListener
 from egress.proxy.control.ready_listener import ReadyListener
 from egress.proxy.control.server import Body, ControlReply, ControlServer, RouteHandler, Routes
 from egress.proxy.control.service import ControlService, ProcessHooks
-from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports_of
+from egress.proxy.ingress.configured_listeners import GATE_PORTS, ConfiguredListeners, ports_of
 from egress.proxy.ingress.listener_handover import HandoverServer, HandoverTarget
 from egress.proxy.lanes.engine import ProxyEngine
 from egress.proxy.process import logs
@@ -218,9 +218,10 @@ class ProxyServer:
 
     def _listening(self, parts: ProxyParts, password: bytes) -> ConfiguredListeners:
         def ports() -> frozenset[int]:
-            return ports_of(parts.engine.policy, has_gates=self._values.kubernetes)
+            return ports_of(parts.engine.policy)
 
-        return ConfiguredListeners(parts.door, parts.names, self._values, password, ports)
+        gates = GATE_PORTS if self._values.kubernetes else ()
+        return ConfiguredListeners(parts.door, parts.names, self._values, password, ports, gates)
 
     def _sandboxes(self, parts: ProxyParts) -> DynamicSandboxes:
         return DynamicSandboxes(

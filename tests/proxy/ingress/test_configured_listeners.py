@@ -63,9 +63,9 @@ class House:
         self.names = Names()
         self.ports: set[int] = set()
 
-    def listening(self, *addresses: str, **more: object) -> ConfiguredListeners:
+    def listening(self, *addresses: str, gates: Collection[int] = (), **more: object) -> ConfiguredListeners:
         values = Settings.model_validate({"listen": addresses or "127.0.0.1:0", "sandbox": "box", **more})
-        return ConfiguredListeners(self.door, self.names, values, self.password, lambda: self.ports)
+        return ConfiguredListeners(self.door, self.names, values, self.password, lambda: self.ports, gates)
 
 
 @pytest.fixture
@@ -237,6 +237,22 @@ async def test_listeners_follow_the_ports_of_new_rules(house: House) -> None:
     assert kept[0] in house.door.listeners, "it was not opened anew"
 
 
+async def test_the_port_of_gates_is_served_whatever_the_rules_name(house: House) -> None:
+    """Rules without a host on port 443 would otherwise let no pod start."""
+    (named,) = free(1)
+    house.ports = {named}
+    with taken() as port:
+        listening = house.listening(gates=[port], **TRANSPARENT)
+        await listening.open()
+        assert {at.port for at in listening.transparent} == {named}, "it is no reason not to start"
+        assert await listening.follow() == ()
+    assert await listening.follow() == ()
+    assert {at.port for at in listening.transparent} == {named, port}
+    house.ports = set()
+    await listening.follow()
+    assert {at.port for at in listening.transparent} == {port}
+
+
 async def test_a_port_that_cannot_be_opened_is_told_and_tried_again(house: House) -> None:
     good, later = free(2)
     listening = house.listening(**TRANSPARENT)
@@ -269,9 +285,7 @@ def test_the_ports_are_those_of_the_rules() -> None:
         "version: 1\nhosts:\n  a.example.com: {ports: [8443]}\n  b.example.com: {http: true, allow: all}\n"
     )
     assert ports_of(policy_of(rules)) == {8443, 443, 80}
-    odd = policy_of("version: 1\nhosts:\n  a.example.com: {ports: [8443]}\n")
-    assert ports_of(odd) == {8443}
-    assert ports_of(odd, has_gates=True) == {8443, 443}, "the gate of a pod asks there"
+    assert ports_of(policy_of("version: 1\nhosts:\n  a.example.com: {ports: [8443]}\n")) == {8443}
     observed = "version: 1\nmode: observe\nhosts:\n  a.example.com: {ports: [8443]}\n"
     assert ports_of(policy_of(observed)) == {8443, 443, 80}
 
