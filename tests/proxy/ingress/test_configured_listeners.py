@@ -62,10 +62,12 @@ class House:
         self.door = Door()
         self.names = Names()
         self.ports: set[int] = set()
+        self.gate_ports: set[int] = set()
 
-    def listening(self, *addresses: str, gates: Collection[int] = (), **more: object) -> ConfiguredListeners:
+    def listening(self, *addresses: str, **more: object) -> ConfiguredListeners:
         values = Settings.model_validate({"listen": addresses or "127.0.0.1:0", "sandbox": "box", **more})
-        return ConfiguredListeners(self.door, self.names, values, self.password, lambda: self.ports, gates)
+        ports = self.gate_ports
+        return ConfiguredListeners(self.door, self.names, values, self.password, lambda: self.ports, ports)
 
 
 @pytest.fixture
@@ -242,7 +244,8 @@ async def test_the_port_of_gates_is_served_whatever_the_rules_name(house: House)
     (named,) = free(1)
     house.ports = {named}
     with taken() as port:
-        listening = house.listening(gates=[port], **TRANSPARENT)
+        house.gate_ports = {port}
+        listening = house.listening(**TRANSPARENT)
         await listening.open()
         assert {at.port for at in listening.transparent} == {named}, "it is no reason not to start"
         assert await listening.follow() == ()
