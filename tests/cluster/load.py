@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -103,11 +104,12 @@ class Load:
         threads: int = 5,
     ) -> Load:
         """With `stream`, the first pod also reads an answer that comes over so many seconds."""
-        found = cls(chart, tuple(f"load-{number}" for number in range(pods)))
+        mark = secrets.token_hex(3)
+        found = cls(chart, tuple(f"load-{mark}-{number}" for number in range(pods)))
         for name in found.names:
             pod = chart.asking(name)
             words = [name, str(threads), str(pods * threads / rate), str(tries)]
-            words += [str(stream)] if stream and name == "load-0" else []
+            words += [str(stream)] if stream and name == found.names[0] else []
             script = _LOAD.replace("ADDRESS", chart.address)
             pod["spec"]["containers"][0]["command"] = [PYTHON, "-I", "-c", script, *words]
             chart.cluster.api.create(chart.path("pods"), pod)
