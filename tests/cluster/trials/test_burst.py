@@ -18,12 +18,14 @@ from tests.cluster.agent_sandbox.controller import AgentSandbox
 from tests.cluster.container_processes import container_processes
 from tests.cluster.installed_chart import InstalledChart
 from tests.cluster.running_cluster import Json
+from tests.cluster.shipped_fence import PYTHON
 from tests.cluster.warm_pool import WarmPool
 
 pytestmark = pytest.mark.timeout(3000)
 
 CLAIMS: Final = 200
 BATCH: Final = 20
+SLEEP: Final = "import time; time.sleep(3600)"
 CONTROLLERS: Final = 8
 RETRY_SECONDS: Final = 0.02
 CLK_TCK: Final = os.sysconf("SC_CLK_TCK")
@@ -70,7 +72,7 @@ class Client:
 @pytest.fixture
 def members(gateway: InstalledChart, claims: AgentSandbox) -> tuple[Json, list[Json]]:
     """A pool with a member for each claim; they sleep."""
-    pool = WarmPool(claims, gateway, "burst", command=["sleep", "infinity"])
+    pool = WarmPool(claims, gateway, "burst", command=[PYTHON, "-I", "-c", SLEEP])
     found: list[Json] = []
     for _ in range(0, CLAIMS, BATCH):
         made = [claims.member(pool.pool, pool.template) for _ in range(BATCH)]
