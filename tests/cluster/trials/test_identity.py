@@ -20,6 +20,9 @@ pytestmark = pytest.mark.timeout(1800)
 
 type Json = dict[str, Any]
 
+TURNS = 67
+"""Of three sandboxes each."""
+
 
 def test_a_member_of_a_pool_may_do_nothing(
     gateway: InstalledChart, claims: AgentSandbox, canary: Internet
@@ -99,7 +102,7 @@ def test_no_request_is_one_of_the_pod_that_had_the_address_before(
     """C6: two hundred sandboxes share three addresses, each as soon as the one before is gone."""
     names, addresses = [], set()
     with three_addresses(cluster):
-        for turn in range(67):
+        for turn in range(TURNS):
             now = [f"reuse-{turn}-{place}" for place in range(3)]
             for name in now:
                 cluster.api.create(f"/api/v1/namespaces/{gateway.namespace}/pods", gateway.asking(name, 0.02))
