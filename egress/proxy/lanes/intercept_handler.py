@@ -123,15 +123,15 @@ class InterceptHandler:
         try:
             addresses = [route.address for route in self._routes.values()]
             is_allowed = self._lane.still_allows(self.admitted, policy, now, addresses)
+            # Between two exchanges there is none that could be denied.
+            is_resting = self.relay is not None and self.relay.is_resting
         except BaseException as error:  # noqa: BLE001 - an undecidable connection is denied
             self._fail(error)
             return
-        if is_allowed:
-            # Between two exchanges there is none that could be denied.
-            if self.relay is None or not self.relay.is_resting:
-                self._order("recheck", policy, now)
-        else:
+        if not is_allowed:
             self.close("access.withdrawn")
+        elif not is_resting:
+            self._order("recheck", policy, now)
 
     def drain(self) -> None:
         if self.relay is None:
@@ -149,7 +149,7 @@ class InterceptHandler:
             return
         try:
             self._refuse(code)
-        except Exception as error:  # noqa: BLE001 - as everywhere
+        except BaseException as error:  # noqa: BLE001 - as everywhere
             self._fail(error)
         self._hang_up()
 
