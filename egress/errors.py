@@ -150,6 +150,61 @@ CODES: dict[str, RefusalCode] = {
         "No rule allows a WebSocket here.",
         "Send plain requests, or ask the operator of this sandbox to allow it in the rules.",
     ),
+    # The body, where the rules ask what it says
+    "body.unread": RefusalCode(
+        403, "The rules decide on the body of this request.", "Send it with its body."
+    ),
+    "body.ambiguous": RefusalCode(
+        403, "The rules take the body of this request for several kinds.", "Tell the operator."
+    ),
+    "body.type": RefusalCode(
+        403, "The rules read the body of this request, and this is not its type.", "Send it as that type."
+    ),
+    "body.encoding": RefusalCode(
+        403, "The rules read the body of this request, and it is coded.", "Send it without Content-Encoding."
+    ),
+    "body.too_large": RefusalCode(
+        413, "The rules read the body of this request, and it is too large for that.", "Send less."
+    ),
+    "body.json": RefusalCode(
+        400, "The body is not JSON, or JSON that readers take differently.", "Send plain JSON in UTF-8."
+    ),
+    "json.duplicate_key": RefusalCode(
+        400, "A key stands twice in an object of the body.", "Send each key once."
+    ),
+    "limit.held_bodies": RefusalCode(
+        503, "Too many request bodies wait for a verdict.", "Try again in a moment."
+    ),
+    "graphql.envelope": RefusalCode(
+        403,
+        "The body is not a GraphQL request with query, variables, operationName and extensions alone.",
+        "Send only those four.",
+    ),
+    "graphql.url_parameters": RefusalCode(
+        403, "The URL has parameters of GraphQL.", "Send the request as the body of a POST."
+    ),
+    "graphql.syntax": RefusalCode(
+        403, "The GraphQL document cannot be read, or is too large.", "Send a smaller, valid document."
+    ),
+    "graphql.document": RefusalCode(
+        403,
+        "The GraphQL document has parts that servers read differently.",
+        "Send operations and fragments alone, each with a name of its own.",
+    ),
+    "graphql.operation_name": RefusalCode(
+        403, "The operation that the request names is not in its document.", "Name one of its operations."
+    ),
+    "graphql.batch": RefusalCode(
+        403, "No rule allows a batch of GraphQL requests of this size.", "Send them one by one."
+    ),
+    "graphql.persisted": RefusalCode(
+        403, "No rule knows the stored document of this request.", "Send the text of the document."
+    ),
+    "graphql.field": RefusalCode(403, "No rule allows this root field.", ASK_OPERATOR_HINT),
+    "graphql.inner_field": RefusalCode(
+        403, "The document has a field below its root that the rules refuse.", ASK_OPERATOR_HINT
+    ),
+    "graphql.introspection": RefusalCode(403, "No rule allows introspection.", ASK_OPERATOR_HINT),
     # Secrets
     "secret.unavailable": RefusalCode(
         403, "A credential for this request is not available.", "Tell the operator."

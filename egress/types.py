@@ -370,6 +370,12 @@ class Decision:
     effects: Effects = NO_EFFECTS
     observed: bool = False
     """Allowed only because `mode: observe` lifts the missing rule."""
+    inspects: str = ""
+    """The kind of body that has to be read before there is a verdict; until then the verdict is a denial."""
+    body_kind: str = ""
+    """The kind of body that the rules are about, so that a denial can be written in its language."""
+    item: str = ""
+    """The part of the body that decided, such as the root field that no rule allows; printable."""
     lifted: RuleRef | None = None
     """The deny of a preset that would have denied it, and that the file lifts by `without:`."""
 

@@ -79,6 +79,9 @@ PARTS = {
     "Allow": ("Allow", "An item of `allow:` of a host or network."),
     "Deny": ("Deny", "An item of `deny:` of a host or network."),
     "TopDeny": ("Top-level deny", "An item of `deny:` at the top of the file."),
+    "GraphqlAllow": ("GraphQL", "Below `graphql:` of an allow rule."),
+    "GraphqlFields": ("GraphQL deny", "Below `graphql:` of a deny rule."),
+    "StoredFields": ("Stored document", "Below a SHA-256 in `persisted:`."),
     "Absent": ("Absent", "In the place of a pattern, in `query:` and `headers:`."),
     "Inject": ("Inject", "An item of `inject:`. Exactly one of the first six keys."),
     "HeaderItem": ("Header", "Below `header:` of an item of `inject:`."),
@@ -144,9 +147,10 @@ def type_of(spec: dict[str, Json]) -> str:
     if isinstance(options, list):
         return " or ".join(type_of(mapping(option)) for option in options)
     if spec.get("type") == "array":
-        return f"list of {type_of(mapping(spec['items']))}"
+        return f"list of {type_of(item)}" if (item := mapping(spec["items"])) else "list"
     if spec.get("type") == "object":
-        return f"mapping of names to {type_of(mapping(spec['additionalProperties']))}"
+        inner = spec["additionalProperties"]
+        return "mapping" if inner is True else f"mapping of names to {type_of(mapping(inner))}"
     return {"string": "text", "boolean": "`true` or `false`", "integer": number_of(spec)}[str(spec["type"])]
 
 

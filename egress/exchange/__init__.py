@@ -7,18 +7,20 @@ answers. Nothing about the order of checks, about what may leave or come back, s
 from __future__ import annotations
 
 from egress.exchange.denied_exchange import DeniedExchange
-from egress.exchange.exchange import Exchange, OrderError, Spend
+from egress.exchange.exchange import Exchange
 from egress.exchange.messages import (
     AnswerHead,
     CutExchange,
     DenyRequest,
     Destination,
     ExchangeRecord,
+    HoldBody,
     NeedSecrets,
     Request,
     Response,
     SendRequest,
 )
+from egress.exchange.request_steps import OrderError, RequestStep, Spend
 
 __all__ = [
     "AnswerHead",
@@ -28,9 +30,11 @@ __all__ = [
     "Destination",
     "Exchange",
     "ExchangeRecord",
+    "HoldBody",
     "NeedSecrets",
     "OrderError",
     "Request",
+    "RequestStep",
     "Response",
     "SendRequest",
     "Spend",

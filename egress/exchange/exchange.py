@@ -3,6 +3,7 @@
 The stages follow each other and never go back:
 
     HEAD       `begin`     identity and destination are fixed; request checks, rules, limits
+    HELD       `inspect`, `inspect_end`: the body, where rules ask what it says; rules, limits
     SECRETS    `provide`   the values that the decision needs; injection
     SENT       `request_data`, `informational`, `respond`
     BODY       `request_data`, `data`, `end`
@@ -24,32 +25,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from egress.credentials import NO_PLACEHOLDERS, AppliedHead, CanaryScan, Placeholders, apply_credentials
-from egress.errors import EgressError
+from egress.credentials import NO_PLACEHOLDERS, CanaryScan, Placeholders
 from egress.exchange.messages import (
     AnswerHead,
     CutExchange,
-    DenyRequest,
     Destination,
     ExchangeRecord,
     ExchangeStage,
-    NeedSecrets,
-    RecordBuilder,
-    Request,
     Response,
-    SendRequest,
     read_trace_parent,
 )
 from egress.exchange.recorded_query import SecretCheck, recorded_query
 from egress.exchange.request import (
-    asking_for_plain,
-    can_find_injected,
-    decidable_head,
-    head_with_target,
-    needed_secrets,
     shown_method,
     shown_path,
 )
+from egress.exchange.request_steps import OrderError, RequestSteps, Spend
 from egress.exchange.response import (
     DIGEST_FIELDS,
     NO_NAMES,
@@ -61,13 +52,11 @@ from egress.exchange.response import (
     needs_search,
 )
 from egress.exchange.response_body import ResponseBody
-from egress.rules.decide.decision import chosen_profile, decide
-from egress.rules.decide.limits import LimitResult, smallest_limit
+from egress.inspect.inspector import FactValue
 from egress.rules.decide.policy import Policy
 from egress.scrub import Needles
-from egress.shares.pool import OPEN_ACCOUNT, MemoryAccount
 from egress.shares.turns import ENDLESS_TURN, Turn
-from egress.types import NO_EFFECTS, Decision, Head, Headers, Identity, Limit, Scrub, Secret
+from egress.types import Headers, Identity
 
 MAX_INTERIM_RESPONSES = 100
 """Interim heads before a response; an upstream could send them for ever."""
@@ -75,43 +64,11 @@ MAX_INTERIM_RESPONSES = 100
 LANE_ENDED_CODE = "lane.ended"
 """The code of an exchange that a lane finished without saying why it had not come to its end."""
 
-Spend = Callable[[tuple[Limit, ...]], LimitResult]
-"""Counts a request against the limits of its decision; the state is the caller's."""
 
-
-class OrderError(EgressError):
-    """A step was asked for in the wrong stage: a bug in a lane. The exchange is over."""
-
-    code = "internal"
-
-
-class Exchange:
+class Exchange(RequestSteps):
     """A request and its response, from head to record."""
 
-    __slots__ = (
-        "_body",
-        "_canaries",
-        "_decision",
-        "_destination",
-        "_effects",
-        "_has_body",
-        "_head",
-        "_identity",
-        "_interim",
-        "_is_recorded",
-        "_knows",
-        "_max_down",
-        "_max_up",
-        "_needles",
-        "_placeholders",
-        "_record",
-        "_request",
-        "_searches",
-        "_spend",
-        "_stage",
-        "account",
-        "policy",
-    )
+    __slots__ = ("_body", "_has_body", "_interim", "_is_recorded")
 
     def __init__(
         self,
@@ -125,123 +82,20 @@ class Exchange:
         canaries: CanaryScan | None = None,
         knows: Callable[[str], bool] | None = None,
     ) -> None:
-        """`needles` find every secret that may come back; None if the destination gets no secret.
-
-        `knows` tells whether a text holds the value of any secret at all, wherever it may go.
-        """
-        self.policy = policy
-        self._identity = identity
-        self._destination = destination
-        self._placeholders = placeholders
-        self._needles = needles
-        self._spend = spend
-        self._canaries, self._knows = canaries, knows
-        self._stage = ExchangeStage.HEAD
-        self._request: Request | None = None
-        self._head: Head | None = None
-        self._decision: Decision | None = None
-        self._effects = NO_EFFECTS
-        self._searches = False
+        super().__init__(
+            policy,
+            identity,
+            destination,
+            placeholders=placeholders,
+            needles=needles,
+            spend=spend,
+            canaries=canaries,
+            knows=knows,
+        )
         self._has_body = False
         self._interim = 0
-        self._max_up: int | None = None
-        self._max_down: int | None = None
-        self._record = RecordBuilder()
         self._is_recorded = False
         self._body: ResponseBody | None = None
-        self.account: MemoryAccount = OPEN_ACCOUNT
-        """What decoders take their memory of; the owner of the exchange sets it."""
-
-    def would_begin(self, policy: Policy, now: int) -> bool:
-        """Tell whether this policy would let the exchange begin now, with the same secrets."""
-        if self._head is None or self._decision is None:
-            return self._stage is ExchangeStage.HEAD
-        decision = decide(policy, self._identity, self._head, now)
-        kept = {need.secret for need in decision.effects.needs}
-        return decision.allowed and all(need.secret in kept for need in self._effects.needs)
-
-    # The request
-
-    def begin(self, request: Request, now: int) -> DenyRequest | NeedSecrets | SendRequest:
-        """Check and decide a request head; what comes next is in the answer."""
-        self._enter(ExchangeStage.HEAD)
-        self._request = request
-        read = decidable_head(request, self._destination)
-        if isinstance(read, DenyRequest):
-            return self._deny(read.code)
-        head, length = read
-        # Canaries come before the decision: a planted value is reported even if the rules deny the request.
-        if self._canaries is not None and (seen := self._canaries.scan_head(head)):
-            return self._deny(self._record.note_canary(seen))
-        self._decision = decision = decide(self.policy, self._identity, head, now)
-        if self.policy.overlays:
-            self._record.chosen_profile = chosen_profile(self.policy, self._identity, now)
-        if not decision.allowed:
-            return self._deny(decision.code)
-        self._effects, self._record.lifted = decision.effects, decision.lifted
-        limits = decision.effects.limits
-        if limits:
-            self._max_up = smallest_limit(limit.request_body for limit in limits)
-            self._max_down = smallest_limit(limit.response_body for limit in limits)
-        if self._max_up is not None and length > self._max_up:
-            return self._deny("limit.request_body")
-        # Counted last: a request that another check denies must not use up the limit.
-        if self._spend is not None and limits:
-            taken = self._spend(limits)
-            if not taken.allowed:
-                return self._deny("limit.requests", taken.retry_after)
-        self._head = head_with_target(head, decision.target)
-        needed = needed_secrets(decision.effects, self._placeholders, self._head)
-        self._stage = ExchangeStage.SECRETS
-        if not needed:
-            return self.provide({}, self._needles)
-        return NeedSecrets(needed, unscrubbed=decision.effects.scrub is Scrub.OFF)
-
-    def provide(self, secrets: Mapping[str, Secret], needles: Needles | None) -> DenyRequest | SendRequest:
-        """Inject. `needles` as in the constructor, now with the values in `secrets` among them.
-
-        A secret that could not be resolved is missing from `secrets`, and denies the request. Needles
-        that do not find the injected value in the head deny it too: they would miss it in the response.
-        """
-        self._enter(ExchangeStage.SECRETS)
-        # A lane that mixes up names would send a secret to a host to which it is not bound.
-        for name, secret in secrets.items():
-            if secret.name != name:
-                return self._deny("internal")
-        if self._head is None:
-            return self._deny("internal")
-        effects = self._effects
-        self._needles = needles
-        self._searches = needs_search(effects, needles)
-        applied = apply_credentials(
-            self._head,
-            effects.needs,
-            secrets,
-            self._placeholders,
-            strips=effects.strips,
-            misplaced_pass=effects.misplaced_pass,
-            closing=asking_for_plain if self._searches else None,
-        )
-        if not isinstance(applied, AppliedHead):
-            return self._deny(applied.code)
-        if effects.scrub is not Scrub.OFF and not can_find_injected(needles, applied.written, applied.head):
-            return self._deny("internal")
-        record = self._record
-        record.injected, record.replaced, record.is_handed_out = applied.written, applied.replaced, True
-        record.stripped = applied.stripped
-        self._stage = ExchangeStage.SENT
-        return SendRequest(applied.head, searches_body=self._canaries is not None)
-
-    def request_data(self, chunk: bytes, *, aside: bool = False) -> CutExchange | None:
-        """Count and scan a piece of request body, or of a frame (`aside`: of a control frame)."""
-        stage = self._enter(ExchangeStage.SENT, ExchangeStage.BODY, ExchangeStage.FRAMES)
-        if self._max_up is not None and self._record.up + len(chunk) > self._max_up:
-            return self._cut("limit.request_body")
-        if self._canaries is not None and (seen := self._canaries.scan_piece(chunk, aside=aside)):
-            return self._cut(self._record.note_canary(seen))
-        self._record.up += len(chunk)
-        self._stage = stage
-        return None
 
     # The response
 
@@ -412,11 +266,15 @@ class Exchange:
             bytes_down=noted.down,
             policy=self.policy.digest,
             query=recorded_query(decision, self._effects, check) if "?" in target else (),
-            facts=noted.facts(sent=sent, is_end_proven=is_end_proven),
+            facts=self._facts(sent=sent, is_end_proven=is_end_proven),
             trace=read_trace_parent(request.headers) if request else None,
         )
 
     # Inside
+
+    def _facts(self, *, sent: bool, is_end_proven: bool) -> Mapping[str, FactValue]:
+        facts = self._record.facts(sent=sent, is_end_proven=is_end_proven)
+        return facts if self._reading is None else {**facts, **self._reading.log(self._decision)}
 
     def _cleaned(self, response: Response) -> AnswerHead | CutExchange:
         answer = cleaned_answer(
@@ -448,25 +306,3 @@ class Exchange:
         target = (decision.target if decision else "") or (request.target if request else "")
         path = shown_path(target, None if decision else self._canaries)
         return needles.mask_text(path).text if needles is not None and holds_secret(needles, path) else path
-
-    def _deny(self, code: str, retry_after: int = 0) -> DenyRequest:
-        self._fail_if_over(code)
-        rule = self._decision.rule if self._decision is not None and not self._decision.allowed else None
-        return DenyRequest(code, retry_after, rule.reason if rule is not None else "")
-
-    def _cut(self, code: str) -> CutExchange:
-        self._fail_if_over(code)
-        return CutExchange(code)
-
-    def _fail_if_over(self, code: str) -> None:
-        self._stage = ExchangeStage.DONE
-        self._record.close(code)
-
-    def _enter(self, *stages: ExchangeStage) -> ExchangeStage:
-        """Begin a step. The exchange counts as broken until the step sets the next stage."""
-        stage = self._stage
-        if stage not in stages:
-            self._fail_if_over("internal")
-            raise OrderError(f"this step does not belong to the stage `{stage.value}` of an exchange")
-        self._stage = ExchangeStage.BROKEN
-        return stage

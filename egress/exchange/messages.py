@@ -17,6 +17,7 @@ from egress.credentials import CanarySighting
 from egress.errors import CODES, NOT_STOPPED_CODES
 from egress.exchange.content_coding import ContentCoding
 from egress.exchange.recorded_query import QueryRecord
+from egress.inspect.inspector import RefusalAnswer
 from egress.types import Decision, Head, Headers, Identity, Place, RuleRef, Scheme, Slot, Verdict, value_class
 
 
@@ -81,6 +82,13 @@ class DenyRequest:
     retry_after: int = 0
     reason: str = ""
     """The reason that the deny rule states, if it states one."""
+    answer: RefusalAnswer | None = None
+    """The denial in the language of the body, in place of the page."""
+
+
+@value_class
+class HoldBody:
+    """Keep what comes of the body and call `inspect` with it; send nothing upstream, and fetch no secret."""
 
 
 @value_class
@@ -191,6 +199,7 @@ class ExchangeStage(Enum):
     """The stage that an exchange has reached."""
 
     HEAD = "head"
+    HELD = "held"
     SECRETS = "secrets"
     SENT = "sent"
     BODY = "body"

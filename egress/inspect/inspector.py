@@ -146,6 +146,13 @@ class BodyKind(Protocol):
         """Write a denial in the language of this kind; `found` is None where the body was not looked at."""
         ...
 
+    def recall(self, log: Mapping[str, FactValue]) -> Facts | None:
+        """Return the facts behind findings of the log, to judge a recorded request again.
+
+        None where the log has not all of them: a finding is missing, or was cut.
+        """
+        ...
+
 
 def fact_text(text: str) -> str:
     """Return a text of a client as it may stand in the log: printable, and cut."""

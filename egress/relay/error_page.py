@@ -23,6 +23,7 @@ from html import escape
 from typing import Final
 
 from egress.errors import CODES, RefusalCode
+from egress.inspect.inspector import RefusalAnswer
 from egress.types import Headers
 
 _CHALLENGE: Final = ("proxy-authenticate", 'Basic realm="egress"')
@@ -133,6 +134,20 @@ def answering_page(
         retry_after=retry_after,
         denied_because=denied_because,
     )
+
+
+def body_answer_page(answer: RefusalAnswer, code: str, request_id: str, retry_after: int = 0) -> ErrorPage:
+    """Make the answer to a request whose body the rules have judged, in the language of that body."""
+    code, known = _known(code, "")
+    name = _shown_id(request_id)
+    headers = (
+        ("content-type", answer.media_type),
+        ("content-length", str(len(answer.body))),
+        *_own_fields(code, name, retry_after),
+        ("x-content-type-options", "nosniff"),
+    )
+    reason = _reason(code, known, name)
+    return ErrorPage(answer.status, reason, headers, answer.body, closes=bool(known.retry_after))
 
 
 def grpc_error_page(

@@ -4,6 +4,7 @@ The stream owns an `Exchange` and carries out its answers; the halves own framin
 this file ends in `_finish`, which writes the record:
 
     begin -> refuse                      a page, nothing sent
+    begin -> inspect -> send or refuse   the body is held until the rules have judged it
     begin -> fetch -> fetched -> send    the secrets were not at hand
     begin -> search -> send              a first part of the body is searched for planted values before
     begin -> send -> connected           the head leaves; body that came meanwhile follows
@@ -18,10 +19,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from egress.errors import WireError
-from egress.exchange import AnswerHead, CutExchange, DenyRequest, NeedSecrets, Request, SendRequest
+from egress.exchange import (
+    AnswerHead,
+    CutExchange,
+    DenyRequest,
+    HoldBody,
+    NeedSecrets,
+    Request,
+    RequestStep,
+    SendRequest,
+)
 from egress.http1 import Body, Framing
-from egress.relay.error_page import answering_page
-from egress.relay.held_body import HeldBody
+from egress.relay.error_page import answering_page, body_answer_page
+from egress.relay.held_body import HeldAccount, HeldBody
 from egress.relay.ports import DownstreamHalf, ExchangeTiming, RelayEnvironment, UpstreamHalf, UpstreamSource
 from egress.relay.response_path import Backlog, ResponsePath
 from egress.relay.websocket import WebSocketFrames
@@ -40,6 +50,8 @@ class ExchangeStream(ResponsePath):
         "_has_body",
         "_head",
         "_held",
+        "_held_account",
+        "_is_inspected",
         "_is_sent_whole",
         "_needed",
         "_request",
@@ -77,6 +89,8 @@ class ExchangeStream(ResponsePath):
         self._expects = False
         self._answered = False
         self._is_over = False
+        self._held_account = HeldAccount(account)
+        self._is_inspected = False
         self._is_sent_whole = False
         self._request_is_whole = False
         self._is_slow = False
@@ -136,6 +150,14 @@ class ExchangeStream(ResponsePath):
         service, exchange = self._service, self._exchange
         self._expects = expects
         step = exchange.begin(self._request, service.now())
+        if isinstance(step, HoldBody):
+            self._hold_body()
+        else:
+            self._go_on(step)
+
+    def _go_on(self, step: RequestStep) -> None:
+        """Get the secrets that the request needs, and send it."""
+        service, exchange = self._service, self._exchange
         if isinstance(step, NeedSecrets):
             self._needed = step.names
             secrets = service.secrets(exchange.policy, step.names, unscrubbed=step.unscrubbed)
@@ -180,6 +202,7 @@ class ExchangeStream(ResponsePath):
         if self._has_body:
             for data in self._held.take():
                 upstream.data(data)
+            self._held_account.close()
         if self._request_is_whole:
             self._end_up()
         if not self._is_over:
@@ -192,6 +215,8 @@ class ExchangeStream(ResponsePath):
         self.progress += 1
         if self._frames is not None:
             self._exchanged(self._frames.from_client(data))
+        elif self._is_inspected:
+            self._inspect(data)
         elif self._head is None:
             # The secrets are still fetched: until the exchange has them, it takes no body.
             self._held.keep(data)
@@ -204,7 +229,9 @@ class ExchangeStream(ResponsePath):
         self.progress += 1
         if self._is_over:
             return
-        if self._upstream is not None:
+        if self._is_inspected:
+            self._judge(self._exchange.inspect_end())
+        elif self._upstream is not None:
             self._end_up()
         elif self._has_body and self._held.is_awaited:
             self._go_up()
@@ -253,15 +280,36 @@ class ExchangeStream(ResponsePath):
 
     # Inside
 
+    def _hold_body(self) -> None:
+        """Wait for the body, or for a part of it, which the rules ask about."""
+        self._is_inspected = True
+        if self._request_is_whole:
+            self._judge(self._exchange.inspect_end())
+        elif self._expects:
+            # No upstream is asked before the verdict, so nobody else can say it.
+            self._expects = False
+            self._client.interim(AnswerHead(100, "Continue", ()))
+
+    def _inspect(self, data: bytes) -> None:
+        if not self._held_account.take(len(data)):
+            self.abort("limit.held_bodies", 1)
+            return
+        self._held.keep(data)
+        self._judge(self._exchange.inspect(data))
+
+    def _judge(self, step: RequestStep) -> None:
+        if not isinstance(step, HoldBody):
+            self._is_inspected = False
+            self._go_on(step)
+
     def _update_needles(self) -> None:
         """Search for current values: any secret may have got a value, or another one, meanwhile."""
         exchange = self._exchange
         exchange.update_needles(self._service.needles(exchange.policy))
 
-    def _follow(self, step: DenyRequest | NeedSecrets | SendRequest) -> None:
+    def _follow(self, step: RequestStep) -> None:
         if not isinstance(step, SendRequest):
-            denied = step if isinstance(step, DenyRequest) else DenyRequest("internal")
-            self._cut(denied.code, denied.retry_after, denied.reason)
+            self._refuse(step if isinstance(step, DenyRequest) else DenyRequest("internal"))
             return
         self._head = step.head
         if self._has_body:
@@ -350,17 +398,28 @@ class ExchangeStream(ResponsePath):
         else:
             self.abort("upstream.closed")
 
-    def _cut(self, code: str, retry_after: int = 0, reason: str = "") -> None:
-        if not self._answered:
-            self._answered = True
-            page = answering_page(code, self.id, self._request.headers, retry_after, reason)
-            self._client.page(page)
+    def _refuse(self, denied: DenyRequest) -> None:
+        """Answer with a denial, and end."""
+        self._answered = True
+        if denied.answer is not None:
+            page = body_answer_page(denied.answer, denied.code, self.id, denied.retry_after)
         else:
-            if self._frames is not None and self._upstream is not None:
-                up, down = self._frames.close_frames(code)
-                self._upstream.data(up)
-                self._client.data(down)
-            self._client.cut()
+            page = answering_page(
+                denied.code, self.id, self._request.headers, denied.retry_after, denied.reason
+            )
+        self._client.page(page)
+        self._finish()
+        self._drop_upstream()
+
+    def _cut(self, code: str, retry_after: int = 0) -> None:
+        if not self._answered:
+            self._refuse(DenyRequest(code, retry_after))
+            return
+        if self._frames is not None and self._upstream is not None:
+            up, down = self._frames.close_frames(code)
+            self._upstream.data(up)
+            self._client.data(down)
+        self._client.cut()
         self._finish()
         self._drop_upstream()
 
@@ -378,6 +437,7 @@ class ExchangeStream(ResponsePath):
         self._is_over = True
         if self._has_body:
             self._held.take()
+            self._held_account.close()
         self._backlog.clear()
         self.timing.ended = self._service.monotonic()
         record = self._exchange.finish(sent=self.timing.sent > 0, is_end_proven=self.is_end_proven)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from egress.http1 import Body, Framing
+from egress.shares.pool import MemoryAccount, Resource
 
 MAX_SEARCHED_BYTES: Final = 64 * 1024
 """Bytes of a body of known length that are searched before the head leaves. A value further on cuts the
@@ -18,6 +19,27 @@ exchange: the part of the request before it has been sent by then."""
 MAX_SEARCH_SECONDS: Final = 1.0
 """How long a head waits for the first piece of a body of unknown length. Its client may wait for the answer
 before it sends anything."""
+
+
+@dataclass(slots=True)
+class HeldAccount:
+    """The memory that the body of one request takes while it waits for a verdict."""
+
+    _account: MemoryAccount
+    _taken: int = 0
+
+    def take(self, amount: int) -> bool:
+        """Take so much more; return whether it was left."""
+        if not self._account.take(Resource.HELD_BODIES, amount):
+            return False
+        self._taken += amount
+        return True
+
+    def close(self) -> None:
+        """Give back what was taken."""
+        if self._taken:
+            self._account.give(Resource.HELD_BODIES, self._taken)
+            self._taken = 0
 
 
 @dataclass(slots=True)

@@ -37,6 +37,8 @@ class Resource(IntEnum):
     windows are small."""
     DECODERS = 4
     """Bytes that responses make the proxy keep while they are decoded."""
+    HELD_BODIES = 5
+    """Bytes of request bodies that wait for a verdict, or for the connection after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ DEFAULT_CAPACITIES: Final = (
     Capacity(6144, 1536),
     Capacity(160 * MEBIBYTE, 80 * MEBIBYTE),
     Capacity(160 * MEBIBYTE, 80 * MEBIBYTE),
+    Capacity(256 * MEBIBYTE, 32 * MEBIBYTE),
 )
 """By `Resource`."""
 

@@ -26,6 +26,7 @@ from egress.exchange import (
     SendRequest,
 )
 from egress.exchange.request import names_destination
+from egress.exchange.request_steps import RequestStep
 from egress.exchange.response import carries_credential, stays_at_destination
 from egress.http1.fields import CheckedFields, read_fields
 from egress.rules.decide.decision import decide
@@ -217,7 +218,7 @@ class AnyOrder(RuleBasedStateMachine):
     def provides(self, held: set[str], needles: Needles) -> None:
         self.asks(self.one.provide({name: SECRETS[name] for name in held}, needles))
 
-    def asks(self, outcome: DenyRequest | NeedSecrets | SendRequest) -> None:
+    def asks(self, outcome: RequestStep) -> None:
         assert self.sends == 0
         if isinstance(outcome, DenyRequest):
             assert outcome.code in CODES
@@ -225,6 +226,7 @@ class AnyOrder(RuleBasedStateMachine):
         elif isinstance(outcome, NeedSecrets):
             self.stage = "secrets"
         else:
+            assert isinstance(outcome, SendRequest), "no rule of these asks for a body"
             self.sends += 1
             self.stage = "sent"
             self.check(outcome.head)

@@ -129,7 +129,7 @@ def test_an_allow_pattern_fits_what_the_obvious_matcher_fits(pattern: str, path:
 @MANY
 @given(PATTERN, PATH)
 def test_a_deny_pattern_fits_what_the_obvious_matcher_fits(pattern: str, path: str) -> None:
-    from egress.rules.decide.decision import deny_readings
+    from egress.rules.decide.verdicts import deny_readings
 
     glob, asked = read(pattern), canonical(path)
     fits = deny_path_fits(Predicates(paths=(glob,)), deny_readings(asked))
@@ -138,7 +138,7 @@ def test_a_deny_pattern_fits_what_the_obvious_matcher_fits(pattern: str, path: s
 
 @given(PATTERN, PATH)
 def test_a_deny_fits_wherever_the_same_allow_fits(pattern: str, path: str) -> None:
-    from egress.rules.decide.decision import deny_readings
+    from egress.rules.decide.verdicts import deny_readings
 
     glob, asked = read(pattern), canonical(path)
     predicates = Predicates(paths=(glob,))
@@ -149,7 +149,7 @@ def test_a_deny_fits_wherever_the_same_allow_fits(pattern: str, path: str) -> No
 @MANY
 @given(st.lists(st.lists(PATTERN, min_size=1, max_size=2), min_size=1, max_size=5), PATH)
 def test_the_combined_expressions_agree_with_each_rule_on_its_own(texts: list[list[str]], path: str) -> None:
-    from egress.rules.decide.decision import deny_readings
+    from egress.rules.decide.verdicts import deny_readings
 
     asked = canonical(path)
     rules = [

@@ -54,7 +54,7 @@ class RuleIndex:
         self._everywhere: list[int] = []
         for number, rule in enumerate(self._rules):
             # What a rule with placeholders covers depends on the sandbox.
-            if rule.predicates.looks_inside or rule.template is not None:
+            if rule.predicates.looks_inside or rule.predicates.body or rule.template is not None:
                 continue
             if rule.predicates.paths is None:
                 self._everywhere.append(number)

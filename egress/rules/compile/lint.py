@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from egress.rules.compile.body_rules import check_body_rules
 from egress.rules.compile.coverage_index import RuleIndex
 from egress.rules.compile.delegation_lint import lint_delegations
 from egress.rules.compile.injections import is_same_place
@@ -33,6 +34,7 @@ def lint(policy: Policy, report: Report, now: int | None, *, is_whole: bool = Tr
     for entry in policy.entries.values():
         _public_suffix(entry, report)
         _rules_that_never_act(policy, entry, report)
+        check_body_rules(entry, report)
         _clear_text_beside_secrets(policy, entry, report)
         _denies_a_tunnel_cannot_see(policy, entry, report)
         _open_credential_slots(entry, report)
@@ -118,6 +120,8 @@ def _named_elsewhere(policy: Policy, entry: Entry) -> set[str]:
 
 def _shadowed(narrow: Rule, allows: RuleIndex, report: Report) -> None:
     """Warn about a rule that adds neither requests nor effects to a wider rule."""
+    if narrow.widest.body is not None:
+        return  # it takes its paths away from every wider rule
     for wide in allows.covering(narrow):
         adds = (
             narrow.handling != wide.handling
@@ -145,7 +149,8 @@ def _may_cover(narrow: Rule, wide: Rule) -> bool:
 
 
 def _is_without_doubt(deny: Rule) -> bool:
-    return not deny.predicates.looks_inside and not deny.predicates.websocket
+    predicates = deny.predicates
+    return not (predicates.looks_inside or predicates.websocket or predicates.body)
 
 
 def _denies_for(policy: Policy, entry: Entry) -> Iterator[Rule]:

@@ -36,7 +36,7 @@ def rule_covers(one: Predicates, other: Predicates) -> bool:
 
 def values_cover(one: Predicates, other: Predicates) -> bool:
     """Report whether `one` covers `other` in all but its paths."""
-    if one.looks_inside:
+    if one.looks_inside or one.body is not None:
         return False
     return one.methods is None or (other.methods is not None and other.methods <= one.methods)
 

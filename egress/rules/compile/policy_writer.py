@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from egress.inspect.kinds import KINDS
 from egress.rules.compile.single_rules import IMPLICIT_RULE_ID
 from egress.rules.decide.entry import Entry, Handling, Rule, ScopedInjection
 from egress.rules.decide.overlay import Delegation
@@ -332,6 +333,10 @@ def predicate_fields(predicates: Predicates) -> Fields:
         fields["content_type"] = list[Json](predicates.content_types)
     if predicates.encoded_slash:
         fields["encoded_slash"] = "data"
+    if predicates.body is not None:
+        fields[predicates.body.kind] = dict(predicates.body.fields())
+        if predicates.methods == KINDS[predicates.body.kind].methods:
+            del fields["methods"]  # implied by the kind
     return fields
 
 

@@ -14,19 +14,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from egress.errors import CODES
-from egress.rules.decide.decision import decide
+from egress.rules.compile.asked_body import decide_whole, graphql_body, json_body, with_json_type
 from egress.rules.decide.paths import to_wire_text
 from egress.rules.decide.policy import Policy, RuleTest
 from egress.rules.language import hosts, quantities
 from egress.rules.language.model import TestItem
 from egress.rules.language.report import DocumentCursor, MeaningError, quoted
-from egress.types import Decision, Head, Identity, Scheme
+from egress.types import Decision, Head, Headers, Identity, Scheme
 
 _TEST_LINE = re.compile(r"(\S+) +(\S+) +-> +(.+)")
 _REQUEST = re.compile(r"(\S+) +(\S+)")
 _EXPECTATION = re.compile(r"(allow|deny)(?: +([A-Za-z0-9._-]+))?((?:, *inject +[a-z][a-z0-9_-]*)*)")
 _INJECT = re.compile(r"inject +([a-z][a-z0-9_-]*)")
 _URL = re.compile(r"(https?)://([^/:?#@\s]+|\[[0-9a-fA-F:.]+\])(?::([0-9]{1,5}))?(/\S*)?")
+_BODY_KEYS = ("body", "raw", "graphql")
 _TEST_HINT = "write METHOD TARGET -> allow [id][, inject NAME...] or -> deny [id or code]"
 
 
@@ -102,12 +103,16 @@ def read_rule_test(
     if url is None:
         return None
     long = item if isinstance(item, TestItem) else None
+    headers: Headers = tuple((name.lower(), value) for name, value in (long.headers if long else {}).items())
+    body = None if long is None else _body(long, at)
+    if body is not None and long is not None and long.raw is None:
+        headers = with_json_type(headers)
     return RuleTest(
         place=at.place,
         text=item if isinstance(item, str) else f"{long.request} -> {long.expect}" if long else "",
         method=method,
         url=url,
-        headers=tuple((name.lower(), value) for name, value in (long.headers if long else {}).items()),
+        headers=headers,
         profile=long.profile if long else None,
         at=(at / "at").parse(quantities.parse_moment, long.at) if long else None,
         websocket=long.websocket if long else False,
@@ -115,8 +120,22 @@ def read_rule_test(
         expected=expected,
         secrets=frozenset(_INJECT.findall(injected)),
         parameters=tuple(sorted(long.params.items())) if long else (),
+        body=body or b"",
         entry=entry,
     )
+
+
+def _body(item: TestItem, at: DocumentCursor) -> bytes | None:
+    written = [name for name in _BODY_KEYS if getattr(item, name) is not None]
+    if len(written) > 1:
+        (at / written[1]).key_error(
+            f"{quoted(written[1])} cannot be combined with {quoted(written[0])}", "a request has one body"
+        )
+    if item.graphql is not None:
+        return graphql_body(item.graphql)
+    if item.body is not None:
+        return json_body(item.body)
+    return None if item.raw is None else item.raw.encode("utf-8")
 
 
 def _parts(item: str | TestItem, at: DocumentCursor) -> tuple[str, str, str] | None:
@@ -149,11 +168,12 @@ def _absolute(target: str, base: str | None, at: DocumentCursor) -> str | None:
 def run_rule_tests(policy: Policy, now: int) -> Iterator[RuleTestResult]:
     """Run every test of the policy, at `now` unless the test names a moment."""
     for case in policy.cases:
-        decision = decide(
+        decision, _ = decide_whole(
             policy,
             Identity("test", case.profile, case.parameters),
             head_of(case),
             now if case.at is None else case.at,
+            case.body,
         )
         yield RuleTestResult(case, decision, _problem(case, decision))
 

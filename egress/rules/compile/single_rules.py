@@ -6,6 +6,7 @@ import re
 from collections.abc import Sized
 from dataclasses import dataclass, field, replace
 
+from egress.rules.compile.body_rules import BODY_KEYS, body_predicate, implied_methods
 from egress.rules.decide.entry import Handling, Rule
 from egress.rules.decide.globs import PathGlob, ValueGlob, path_glob
 from egress.rules.decide.paths import to_wire_text
@@ -95,7 +96,8 @@ def deny_rule(model: Deny, at: DocumentCursor, ids: RuleIds) -> Rule:
     if isinstance(model, TopDeny) and model.hosts is not None:
         predicates = replace(predicates, hosts=host_patterns(model.hosts, at / "hosts"))
     # A deny without any predicate would close everything; more likely its predicates were forgotten.
-    if not any(getattr(model, name, None) is not None for name in (*PREDICATE_KEYS, "websocket", "hosts")):
+    keys = (*PREDICATE_KEYS, *BODY_KEYS, "websocket", "hosts")
+    if not any(getattr(model, name, None) is not None for name in keys):
         at.error("a deny rule needs at least one predicate", 'to deny everything write paths: ["/**"]')
     # Without expiry: a deny that ends by itself would open traffic silently.
     return Rule(ids.claim(model.id, at, _reason(model.reason, at / "reason")), predicates)
@@ -119,14 +121,17 @@ def _reason(text: str | None, at: DocumentCursor) -> str:
 def predicates_of(model: Allow | Deny | Host, at: DocumentCursor) -> Predicates:
     """Compile the predicates of a rule, or of an entry that is its own rule."""
     encoded_slash = model.encoded_slash is not None
+    body = body_predicate(model, at)
+    named = None if model.methods is None else methods(model.methods, at / "methods")
     return Predicates(
-        methods=None if model.methods is None else methods(model.methods, at / "methods"),
+        methods=implied_methods(body) if named is None and body is not None else named,
         paths=None if model.paths is None else paths(model.paths, at / "paths", encoded_slash=encoded_slash),
         query=_named_globs(model.query, at / "query"),
         headers=_headers(model, at / "headers"),
         content_types=_content_types(model.content_type, at / "content_type"),
         websocket=bool(model.websocket),
         encoded_slash=encoded_slash,
+        body=body,
     )
 
 

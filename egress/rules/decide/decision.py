@@ -4,6 +4,9 @@ Theory of operation. Both questions take the same steps: the route of the host (
 denies around it), the profile of the sandbox, port and scheme; for a request, also its canonical path and
 the rules. Each step either passes on or returns a denial with its reason. `allow` has one way, at the end.
 
+Where rules ask for facts of the body, the head alone leads to no verdict but to `body.unread`, a denial that
+names the kind of body. Whoever has read the body decides again with what it says, by the same steps.
+
 Grants of a sandbox change its route and its profile, and nothing else: a granted deny is one more deny, a
 granted allow is asked last.
 
@@ -19,16 +22,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from egress import name_folding
+from egress.inspect.inspector import Facts, Unreadable
+from egress.inspect.kinds import prepare_kinds
 from egress.rules.decide import paths
+from egress.rules.decide.body_gate import BodyGate
 from egress.rules.decide.entry import Entry, Rule
-from egress.rules.decide.host_route import HostRoute, MethodPlan, granted_effects, is_live
+from egress.rules.decide.host_route import HostRoute, granted_effects, is_live
 from egress.rules.decide.overlay import Overlay
 from egress.rules.decide.parameters import filled_route, is_refused
 from egress.rules.decide.policy import Policy, Profile
 from egress.rules.decide.predicates import parameter_names
+from egress.rules.decide.verdicts import (
+    Denial,
+    allowed,
+    denied,
+    deny_readings,
+    is_observing,
+    observed,
+    secret_denial,
+    with_lifted,
+)
 from egress.rules.language import hosts
 from egress.rules.language.hosts import is_address, is_canonical
-from egress.types import Decision, Effects, Head, HostDecision, Identity, Limit, Verdict
+from egress.types import Decision, Head, HostDecision, Identity, Limit, Verdict
 
 # A full cache of routes is dropped as a whole: simple, and a sandbox cannot grow it further.
 _MAX_ROUTES = 4096
@@ -48,9 +64,6 @@ _OVERRIDE_CODES = dict.fromkeys(METHOD_OVERRIDES, "method.override") | dict.from
     PATH_OVERRIDES, "path.override"
 )
 _NO_IDS = frozenset[str]()
-
-Denial = tuple[str, Rule | None]
-"""A code, and the rule that denied if there is one."""
 
 
 def decide_host(
@@ -99,8 +112,13 @@ def decide_host(
     )
 
 
-def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision:
-    """Decide whether this sandbox may send this request, with which secrets and limits."""
+def decide(
+    policy: Policy, identity: Identity, head: Head, now: int, found: Facts | Unreadable | None = None
+) -> Decision:
+    """Decide whether this sandbox may send this request, with which secrets and limits.
+
+    `found` is what the body says, where it was read because a decision without it had asked for that.
+    """
     route = route_for(policy, identity, head.host, head.port, head.scheme, now)
     entry = route.entry
     # Cheap checks of the destination come first: most denials never look at the path.
@@ -109,36 +127,39 @@ def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision
         denial = _port_denial(entry, head.port, head.scheme)
         if denial is None and not entry.intercept:
             return _tunnelled(policy, identity, route, entry, head, now)
-    if denial is None:
-        denial = method_denial(route, head)
+    denial = denial or method_denial(route, head)
     if denial is not None:
-        return _denied(route, denial)
+        return denied(route, denial)
     try:
         # Rules see, and the upstream gets, the canonical path alone: no second reading is left.
         path, query = canonical_target(route, head)
     except paths.PathError:
-        return _denied(route, ("path.ambiguous", None))
+        return denied(route, ("path.ambiguous", None))
     plan = route.plan(head.method)
     target = path + query
     # Denies are asked first and win over every allow.
     if plan.deny.rules and (rule := plan.deny.first(deny_readings(path), query, head)) is not None:
-        return _denied(route, ("rule.denied", rule), target)
+        return denied(route, ("rule.denied", rule), target)
     fitting, wants_websocket = plan.allow.fitting(path, query, head, now)
     rules = fitting if entry is None else _in_force(policy, identity, entry, fitting, now)
+    if route.reads_bodies:
+        gate = BodyGate(policy, route, plan, replace(head, target=target), now)
+        if (decision := gate.decide(rules, found)) is not None:
+            return decision
     # An allow that needs a secret outside its binding is denied here, before the secret is fetched.
     if rules:
         effects = route.effects(rules, policy.limit)
-        denial = _secret_denial(policy, route, effects, head, now)
+        denial = secret_denial(policy, route, effects, head, now)
         return (
-            _denied(route, denial, target)
+            denied(route, denial, target)
             if denial is not None
-            else _with_lifted(_allowed(route, rules, effects, target), plan, head)
+            else with_lifted(allowed(route, rules, effects, target), plan, head)
         )
     # Asked after the rules of the file: a grant never takes the place of one, nor of its credential.
     granted, takes_requests = plan.granted.fitting(path, query, head, now)
     if granted:
         effects = granted_effects(entry, policy.limit)
-        return _with_lifted(_allowed(route, granted, effects, target), plan, head)
+        return with_lifted(allowed(route, granted, effects, target), plan, head)
     head = replace(head, target=target)
     return _unruled(policy, identity, route, head, now, wants_websocket=wants_websocket or takes_requests)
 
@@ -148,10 +169,10 @@ def _unruled(
 ) -> Decision:
     """Decide on a request that no rule allows."""
     if is_observing(policy, route.entry):
-        return _observed(policy, route, head.target)
+        return observed(policy, route, head.target)
     if head.websocket and not wants_websocket:
         wants_websocket = _takes_requests(policy, identity, route, head, now)
-    return _denied(route, ("rule.websocket" if wants_websocket else "rule.none", None), head.target)
+    return denied(route, ("rule.websocket" if wants_websocket else "rule.none", None), head.target)
 
 
 def _takes_requests(policy: Policy, identity: Identity, route: HostRoute, head: Head, now: int) -> bool:
@@ -212,6 +233,8 @@ def prepare_routes(policy: Policy) -> None:
     To be called, outside of the event loop, before the policy is in force.
     """
     hosts = {f"x.{key.suffix}" if key.stars else key.suffix: entry for key, entry in policy.entries.items()}
+    bodies = [rule.predicates.body for entry in hosts.values() for rule in (*entry.allow, *entry.deny)]
+    prepare_kinds({body.kind for body in (*bodies, *(rule.predicates.body for rule in policy.deny)) if body})
     hosts |= {str(item.network.network_address): item.entry for item in policy.networks}
     for host, entry in hosts.items():
         if len(entry.allow) + len(entry.deny) + len(policy.deny) >= MIN_PREPARED_RULES:
@@ -309,13 +332,6 @@ def chosen_profile(policy: Policy, identity: Identity, now: int) -> str:
     return "" if overlay is None else overlay.profile
 
 
-def is_observing(policy: Policy, entry: Entry | None) -> bool:
-    """Report whether observe mode lifts a missing entry or rule; entries that inject are enforced."""
-    if entry is None:
-        return policy.mode == "observe"
-    return not entry.inject and (entry.mode or policy.mode) == "observe"
-
-
 def _has_live_rule(policy: Policy, route: HostRoute, identity: Identity, now: int) -> bool:
     entry = route.entry
     if entry is None:
@@ -384,77 +400,14 @@ def canonical_target(route: HostRoute, head: Head) -> tuple[str, str]:
     return path, query and paths.canonical_query(query)
 
 
-def deny_readings(path: str) -> tuple[str, ...]:
-    """Return the readings of a path on which denies are matched."""
-    # A `*` in a pattern is a wildcard and `%2A` the character, so the path spells the character `%2A`.
-    path = path.replace("*", "%2A")
-    if "%" not in path:
-        return (path,)
-    loose = paths.loosened_path(path)
-    return (loose, loose.replace("%2F", "/")) if "%2F" in loose else (loose,)
-
-
-def _secret_denial(policy: Policy, route: HostRoute, effects: Effects, head: Head, now: int) -> Denial | None:
-    """Check the binding again on the concrete destination, although the loader has checked it."""
-    for need in effects.needs:
-        spec = policy.secrets.get(need.secret)
-        if spec is None or head.scheme != "https":
-            return "secret.unbound", None
-        # A route is that of one host under one policy, so its bindings do not change.
-        is_bound = route.bound.get((spec.name, head.port))
-        if is_bound is None:
-            is_bound = route.bound[spec.name, head.port] = spec.is_bound_to(head.host, head.port)
-        if not is_bound:
-            return "secret.unbound", None
-        if spec.expires is not None and now >= spec.expires:
-            return "secret.expired", None
-    return None
-
-
 def _tunnelled(
     policy: Policy, identity: Identity, route: HostRoute, entry: Entry, head: Head, now: int
 ) -> Decision:
     """Decide on a connection that is passed through unread: a live rule, or observe mode, allows it."""
     rules = [rule for rule in _in_force(policy, identity, entry, entry.allow, now) if is_live(rule, now)]
     if rules:
-        return _allowed(route, rules, route.effects(rules, policy.limit), head.target)
-    return _observed(policy, route, head.target)
-
-
-# Values ---------------------------------------------------------------------------------------
-
-
-def _allowed(route: HostRoute, rules: Sequence[Rule], effects: Effects, target: str) -> Decision:
-    entry = route.entry
-    ref = rules[0].ref
-    return Decision(
-        Verdict.ALLOW, "rule.allowed", target, ref, entry.key if entry else None, ref.place, effects
-    )
-
-
-def _with_lifted(decision: Decision, plan: MethodPlan, head: Head) -> Decision:
-    """Name the deny that would have denied the request, had the file not lifted it."""
-    if not plan.lifted.rules:
-        return decision
-    path, query = paths.split_target(decision.target)
-    rule = plan.lifted.first(deny_readings(path), query, head)
-    return decision if rule is None else replace(decision, lifted=rule.ref)
-
-
-def _observed(policy: Policy, route: HostRoute, target: str) -> Decision:
-    entry = route.entry
-    key, place = (entry.key, entry.place) if entry else (None, None)
-    effects = route.effects((), policy.limit)
-    return Decision(Verdict.ALLOW, "observed", target, None, key, place, effects, observed=True)
-
-
-def _denied(route: HostRoute, denial: Denial, target: str = "") -> Decision:
-    code, rule = denial
-    entry = route.entry
-    key, place = (entry.key, entry.place) if entry else (None, None)
-    if rule is not None:
-        return Decision(Verdict.DENY, code, target, rule.ref, key, rule.ref.place)
-    return Decision(Verdict.DENY, code, target, None, key, place)
+        return allowed(route, rules, route.effects(rules, policy.limit), head.target)
+    return observed(policy, route, head.target)
 
 
 def _limits(*limits: Limit | None) -> tuple[Limit, ...]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from egress.inspect.inspector import Facts, Unreadable
+from egress.inspect.kinds import KINDS, inspect_whole
 from egress.rules.decide import paths
+from egress.rules.decide.body_gate import body_misses
 from egress.rules.decide.decision import (
     canonical_target,
     decide,
-    deny_readings,
     matching_entries,
     profile_name,
     profile_of,
@@ -24,9 +26,12 @@ from egress.rules.decide.entry import Entry, Rule
 from egress.rules.decide.host_route import HostRoute, allow_path_fits, deny_path_fits, is_live
 from egress.rules.decide.policy import Policy, SecretSpec
 from egress.rules.decide.predicates import NamedGlob, Predicates, allow_fits, deny_fits
+from egress.rules.decide.verdicts import deny_readings
 from egress.types import Decision, Head, Identity, Injection, InjectPlaceholder, RuleRef, Verdict
 
 WEBSOCKET_MISSES = "the request asks for a WebSocket"
+CLAIM_MISSES = "only rules on bodies allow this path"
+UNREAD_MISSES = "its body decides"
 _MAX_SHOWN = 3
 
 
@@ -65,6 +70,8 @@ class Explanation:
     profile: str | None
     near: tuple[str, ...]
     """The entry with the most similar key, for a host that no rule names; empty if none is similar."""
+    found: Facts | Unreadable | None
+    """What the body says; None where no rule asks, or no body was given."""
     reason: str
     """The cause why the target has no safe canonical spelling; empty if it has one."""
 
@@ -74,22 +81,33 @@ class Explanation:
 
 
 def explain(
-    policy: Policy, identity: Identity, head: Head, now: int, *, finds_near: bool = True
+    policy: Policy,
+    identity: Identity,
+    head: Head,
+    now: int,
+    *,
+    body: bytes | None = None,
+    finds_near: bool = True,
 ) -> Explanation:
-    """Decide on a request and explain the decision.
+    """Decide on a request and explain the decision; without `body` only its head is known.
 
     Without `finds_near` it costs about as much as a decision: the search compares the host with every entry.
     """
     decision = decide(policy, identity, head, now)
+    found = None
+    if decision.inspects and body is not None:
+        found = inspect_whole(KINDS[decision.inspects], replace(head, target=decision.target), body)
+        decision = decide(policy, identity, head, now, found)
     entries = matching_entries(policy, head.host)
     return Explanation(
         decision=decision,
         entries=tuple(entries),
         # Every rule of the route, not only the deciding one: a reader asks why the others did not fit.
-        considered=tuple(_considered(policy, identity, head, now)),
+        considered=tuple(_considered(policy, identity, head, now, found)),
         injected=tuple(_injected(need, policy.secrets) for need in decision.effects.needs),
         profile=profile_name(policy, identity, now) if policy.profiles is not None else None,
         near=_near(policy, head.host) if finds_near and not entries else (),
+        found=found,
         reason=_ambiguity(_route(policy, identity, head, now), head)
         if decision.code == "path.ambiguous"
         else "",
@@ -108,7 +126,9 @@ def _ambiguity(route: HostRoute, head: Head) -> str:
     return ""
 
 
-def _considered(policy: Policy, identity: Identity, head: Head, now: int) -> Iterator[ConsideredRule]:
+def _considered(
+    policy: Policy, identity: Identity, head: Head, now: int, found: Facts | Unreadable | None
+) -> Iterator[ConsideredRule]:
     # The same route as in `decide`, so the explanation cannot differ from the verdict.
     route = _route(policy, identity, head, now)
     entry = route.entry
@@ -119,17 +139,20 @@ def _considered(policy: Policy, identity: Identity, head: Head, now: int) -> Ite
         path, query = canonical_target(route, head)
     except paths.PathError:
         return
+    readings = deny_readings(path)
     for rule in route.deny:
-        yield ConsideredRule(
-            rule.ref, Verdict.DENY, _deny_misses(rule.predicates, deny_readings(path), query, head)
-        )
+        misses = _deny_misses(rule.predicates, readings, query, head) or _body_of_deny(rule.predicates, found)
+        yield ConsideredRule(rule.ref, Verdict.DENY, misses)
+    is_claimed = route.claims.first(readings, query, head) is not None
     for rule in entry.allow if entry else ():
         misses = _not_in_force(policy, identity, entry, rule, now) or _allow_misses(
             rule.predicates, path, query, head, slash_needs_key=route.slash_needs_key
         )
+        misses = misses or _body_of_allow(rule.predicates, found, is_claimed=is_claimed)
         yield ConsideredRule(rule.ref, Verdict.ALLOW, misses)
     for rule in route.granted:
         misses = _allow_misses(rule.predicates, path, query, head, slash_needs_key=route.slash_needs_key)
+        misses = misses or _body_of_allow(rule.predicates, found, is_claimed=is_claimed)
         yield ConsideredRule(rule.ref, Verdict.ALLOW, misses)
 
 
@@ -168,6 +191,21 @@ def _deny_misses(predicates: Predicates, loose: tuple[str, ...], query: str, hea
     if predicates.websocket and not head.websocket:
         return "only WebSockets"
     return "" if deny_fits(predicates, query, head.headers) else _inside(predicates)
+
+
+def _body_of_allow(predicates: Predicates, found: Facts | Unreadable | None, *, is_claimed: bool) -> str:
+    if predicates.body is None:
+        return CLAIM_MISSES if is_claimed else ""
+    return UNREAD_MISSES if found is None else body_misses(predicates.body, found)
+
+
+def _body_of_deny(predicates: Predicates, found: Facts | Unreadable | None) -> str:
+    body = predicates.body
+    if body is None or isinstance(found, Unreadable):
+        return ""
+    if found is None:
+        return UNREAD_MISSES
+    return "" if any(body.denies(item) for item in found.items) else f"another {body.kind} request"
 
 
 def _inside(predicates: Predicates) -> str:

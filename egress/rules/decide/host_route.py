@@ -81,20 +81,21 @@ class DenyGate:
 
     def first(self, loose: Sequence[str], query: str, head: Head) -> Rule | None:
         """Return the first deny that applies; `loose` holds the readings on which paths are matched."""
-        if not self.rules:
-            return None
+        return next(self.applying(loose, query, head), None) if self.rules else None
+
+    def applying(self, loose: Sequence[str], query: str, head: Head) -> Iterator[Rule]:
+        """Yield every deny that applies."""
         for rule in self._everywhere:
             if _deny_applies(rule, query, head):
-                return rule
+                yield rule
         # Each %2F may be a slash or not, so no single expression can rule a deny out.
         if self._regex is None or (
             "%2F" not in loose[0] and not any(self._regex.match(reading) for reading in loose)
         ):
-            return None
+            return
         for rule in self._fitting(loose):
             if _deny_applies(rule, query, head):
-                return rule
-        return None
+                yield rule
 
     def which(self) -> re.Pattern[str]:
         """Return the expression that tells which denies fit; it is made for the first path that one fits."""
@@ -117,9 +118,12 @@ class DenyGate:
 
 
 class MethodPlan:
-    """The gates for one method. The denies of `lifted` are only named in records."""
+    """The gates for one method. The denies of `lifted` are only named in records.
 
-    __slots__ = ("allow", "deny", "granted", "lifted")
+    Denies on bodies have a gate of their own: that they apply to a head denies nothing yet.
+    """
+
+    __slots__ = ("allow", "body_deny", "deny", "granted", "lifted")
 
     def __init__(self, route: HostRoute, method: str) -> None:
         def taking(rules: Sequence[Rule]) -> list[Rule]:
@@ -128,7 +132,9 @@ class MethodPlan:
         allow = route.entry.allow if route.entry else ()
         self.allow = AllowGate(taking(allow), slash_needs_key=route.slash_needs_key)
         self.granted = AllowGate(taking(route.granted), slash_needs_key=route.slash_needs_key)
-        self.deny = DenyGate(taking(route.deny))
+        denies = taking(route.deny)
+        self.deny = DenyGate([rule for rule in denies if rule.predicates.body is None])
+        self.body_deny = DenyGate([rule for rule in denies if rule.predicates.body is not None])
         self.lifted = DenyGate(taking(route.lifted))
 
 
@@ -140,6 +146,7 @@ class HostRoute:
         "_odd_cases",
         "_plans",
         "bound",
+        "claims",
         "deny",
         "encoded_slash",
         "entry",
@@ -149,6 +156,7 @@ class HostRoute:
         "lifted",
         "methods",
         "parameters",
+        "reads_bodies",
         "scopes_methods",
         "slash_needs_key",
         "strict_paths",
@@ -160,7 +168,10 @@ class HostRoute:
         deny: Sequence[Rule],
         lifted: Sequence[Rule] = (),
         granted: Sequence[Rule] = (),
+        *,
+        claims: DenyGate | None = None,
     ) -> None:
+        """`claims` are those of the route that this one is made of."""
         self.entry = entry
         self.deny = tuple(deny)
         self.lifted = tuple(lifted)
@@ -190,6 +201,11 @@ class HostRoute:
         self.is_lasting = (
             entry is not None and entry.expires is None and any(rule.expires is None for rule in allow)
         )
+        # Of a rule that has expired, or whose parameters have no value, the claim stays.
+        self.claims = claims or DenyGate([_claim(rule) for rule in allow if rule.widest.body is not None])
+        """The paths that only rules on bodies may allow."""
+        self.reads_bodies = bool(self.claims.rules) or any(rule.predicates.body for rule in deny)
+        """Some rule asks for facts of a body."""
         self.is_closed = next((rule for rule in deny if denies_everything(rule.predicates)), None)
 
     def is_odd_case(self, method: str) -> bool:
@@ -320,9 +336,15 @@ def _deny_applies(rule: Rule, query: str, head: Head) -> bool:
 
 def denies_everything(predicates: Predicates) -> bool:
     """Report whether the deny is about hosts alone, so that it holds before a request exists."""
-    return not (predicates.methods or predicates.looks_inside or predicates.websocket) and (
+    looks_further = predicates.methods or predicates.looks_inside or predicates.websocket or predicates.body
+    return not looks_further and (
         predicates.paths is None or any(glob.is_everything for glob in predicates.paths)
     )
+
+
+def _claim(rule: Rule) -> Rule:
+    """Return the claim of a rule: its paths, by any method."""
+    return Rule(rule.ref, Predicates(paths=rule.widest.paths, encoded_slash=rule.widest.encoded_slash))
 
 
 def _fitting_regex(candidates: Sequence[Predicates]) -> re.Pattern[str] | None:

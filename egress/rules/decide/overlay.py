@@ -138,7 +138,7 @@ class Overlay:
             if grant.terms.kind == "allow" and scheme == "https" and port in (None, grant.terms.port)
         ]
         deny = [_as_deny(grant, route) for grant in about if grant.terms.kind == "deny"]
-        made = HostRoute(route.entry, (*route.deny, *deny), route.lifted, allow)
+        made = HostRoute(route.entry, (*route.deny, *deny), route.lifted, allow, claims=route.claims)
         # Bounded, because a grant for a wildcard lets the sandbox choose hosts.
         if len(self.routes) >= _MAX_ROUTES:
             self.routes.clear()

@@ -61,7 +61,7 @@ def _filled(route: HostRoute, values: Mapping[str, str]) -> HostRoute:
             allow.append(rule)
         elif (predicates := rule.template.filled(values)) is not None:
             allow.append(replace(rule, predicates=predicates, template=None))
-    return HostRoute(replace(entry, allow=tuple(allow)), route.deny, route.lifted)
+    return HostRoute(replace(entry, allow=tuple(allow)), route.deny, route.lifted, claims=route.claims)
 
 
 def _values(policy: Policy, given: Parameters) -> Mapping[str, str] | None:

@@ -106,6 +106,7 @@ class RuleTest:
     """A rule id, a code, or empty for any."""
     secrets: frozenset[str]
     parameters: Parameters
+    body: bytes
     entry: str | None
     """The entry under which the test is written; a decision of another entry fails the test."""
 

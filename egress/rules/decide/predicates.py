@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from egress import name_folding
+from egress.rules.decide.body_predicate import BodyPredicate
 from egress.rules.decide.globs import PathGlob, ValueGlob
 from egress.rules.language.hosts import HostPattern
 from egress.types import Headers
@@ -45,6 +46,8 @@ class Predicates:
     encoded_slash: bool = False
     hosts: tuple[HostPattern, ...] = ()
     """Only rules of the top-level `deny:` list have hosts."""
+    body: BodyPredicate | None = None
+    """Conditions on the body, which are asked when it has been read."""
 
     @property
     def looks_inside(self) -> bool:

@@ -53,6 +53,7 @@ class RuleTemplate:
             content_types=written.content_types,
             websocket=written.websocket,
             encoded_slash=written.encoded_slash,
+            body=written.body,
         )
 
 

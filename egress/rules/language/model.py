@@ -112,6 +112,46 @@ class Treatment(Model):
     audit: Audit | None = Field(None, description="What the audit log keeps of a request, beyond the usual.")
 
 
+RootFields = Annotated[
+    Annotated[Literal["any"], Tag("`any`")] | Annotated[list[str], Tag("list")],
+    _by_exact_type({str: "`any`", list: "list"}),
+]
+
+
+class GraphqlFields(Model):
+    """GraphQL operations, by their type and the names of their root fields."""
+
+    query: RootFields | None = Field(
+        None, description="Root fields of queries, with `*` for any run; `any` for all."
+    )
+    mutation: RootFields | None = Field(None, description="Root fields of mutations.")
+    subscription: RootFields | None = Field(None, description="Root fields of subscriptions.")
+
+
+class StoredFields(Model):
+    """The root fields of a stored document, by operation type."""
+
+    query: list[str] | None = Field(None, description="Root fields of its queries.")
+    mutation: list[str] | None = Field(None, description="Root fields of its mutations.")
+    subscription: list[str] | None = Field(None, description="Root fields of its subscriptions.")
+
+
+class GraphqlAllow(GraphqlFields):
+    """GraphQL requests that a rule allows. An operation type that is not named is not allowed."""
+
+    batch: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        None, description="Largest array of requests in a body; none by default."
+    )
+    introspection: bool = Field(False, description="Also allow `__schema` and `__type`.")
+    get: bool = Field(False, description="Also allow queries by GET, with all of it in the URL.")
+    persisted: dict[str, StoredFields] | None = Field(
+        None, description="Stored documents by SHA-256, each with the root fields that it stands for."
+    )
+    no_fields: list[str] | None = Field(
+        None, description="Names of fields that a document must not have below its root fields."
+    )
+
+
 class Allow(Matching, Treatment):
     """An allow rule."""
 
@@ -123,6 +163,9 @@ class Allow(Matching, Treatment):
     expires: str | None = Field(
         None, description="Last day (`2027-01-31`) or moment (RFC 3339 with offset) of the rule."
     )
+    graphql: GraphqlAllow | None = Field(
+        None, description="GraphQL operations; the body is read, and its paths take no other requests."
+    )
 
 
 class Deny(Matching):
@@ -132,6 +175,9 @@ class Deny(Matching):
     websocket: Literal[True] | None = Field(None, description="The rule applies only to WebSockets.")
     encoded_slash: Literal["data"] | None = Field(
         None, description="Allow %2F in the path patterns of this rule."
+    )
+    graphql: GraphqlFields | None = Field(
+        None, description="GraphQL operations; the rule also matches a body that cannot be read."
     )
     reason: str | None = Field(
         None, description="Why, in one line: the answer to the sandbox, the log and `explain` show it."
@@ -216,6 +262,15 @@ class TestItem(Model):
     __test__ = False  # pytest would collect it because of its name
 
     request: str = Field(description="`METHOD TARGET`.")
+    body: (
+        Annotated[
+            Annotated[dict[str, object], Tag("mapping")] | Annotated[list[object], Tag("list")],
+            _by_exact_type({dict: "mapping", list: "list"}),
+        ]
+        | None
+    ) = Field(None, description="Body of the request, sent as JSON.")
+    raw: str | None = Field(None, description="Body of the request, sent as it is written, in UTF-8.")
+    graphql: str | None = Field(None, description="GraphQL document, sent as the `query` of a JSON body.")
     expect: str = Field(description="`allow [id][, inject NAME...]` or `deny [id or code]`.")
     headers: dict[str, str] = Field(default_factory=dict, description="Headers of the request.")
     profile: str | None = Field(None, description="Profile of the sandbox that sends the request.")

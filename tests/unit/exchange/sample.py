@@ -23,7 +23,7 @@ from egress.exchange import (
     Response,
     SendRequest,
 )
-from egress.exchange.exchange import Spend
+from egress.exchange.request_steps import RequestStep, Spend
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.policy import Policy
 from egress.scrub import Needles
@@ -128,13 +128,13 @@ def begun(
     return answer
 
 
-def sent(outcome: DenyRequest | NeedSecrets | SendRequest) -> Head:
+def sent(outcome: RequestStep) -> Head:
     """The head that goes upstream."""
     assert isinstance(outcome, SendRequest), outcome
     return outcome.head
 
 
-def denied(outcome: DenyRequest | NeedSecrets | SendRequest) -> str:
+def denied(outcome: RequestStep) -> str:
     """The code of a denial."""
     assert isinstance(outcome, DenyRequest), outcome
     return outcome.code

@@ -21,11 +21,13 @@ from egress.exchange import (
     Request,
     Response,
     SendRequest,
+    request_steps,
     response_body,
 )
 from egress.exchange import exchange as machines
-from egress.exchange.exchange import LANE_ENDED_CODE, MAX_INTERIM_RESPONSES, Spend
+from egress.exchange.exchange import LANE_ENDED_CODE, MAX_INTERIM_RESPONSES
 from egress.exchange.messages import ExchangeStage, RecordBuilder
+from egress.exchange.request_steps import Spend
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.limits import Key, LimitResult, take_request
 from egress.scrub import MAX_HITS, Needles, Scrubber
@@ -241,7 +243,7 @@ def boom(*args: object, **named: object) -> object:
 def test_a_fault_in_begin_leaves_no_way_to_send(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     one = at_head()
     with monkeypatch.context() as patch:
-        patch.setattr(machines, name, boom)
+        patch.setattr(request_steps, name, boom)
         with pytest.raises(BoomError):
             one.begin(request("/items", method="POST") if name == "smallest_limit" else request(), NOW)
     assert_denied_and_dead(one)
@@ -251,7 +253,7 @@ def test_a_fault_in_begin_leaves_no_way_to_send(monkeypatch: pytest.MonkeyPatch,
 def test_a_fault_in_provide_leaves_no_way_to_send(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     one = at_secrets()
     with monkeypatch.context() as patch:
-        patch.setattr(machines, name, boom)
+        patch.setattr(request_steps, name, boom)
         with pytest.raises(BoomError):
             one.provide(SECRETS, NEEDLES)
     assert_denied_and_dead(one)

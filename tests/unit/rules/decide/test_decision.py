@@ -8,7 +8,8 @@ import pytest
 
 from egress.errors import CODES
 from egress.rules.decide.decision import _MAX_ROUTES as MAX_ROUTES
-from egress.rules.decide.decision import decide, decide_host, deny_readings, matching_entries, route_of
+from egress.rules.decide.decision import decide, decide_host, matching_entries, route_of
+from egress.rules.decide.verdicts import deny_readings
 from egress.types import Identity
 from tests.unit.rules.rule_samples import NOW, ask, ask_host, head, policy
 

@@ -1,0 +1,1 @@
+"""GraphQL over HTTP: the operations of a request and their root fields."""

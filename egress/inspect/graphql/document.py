@@ -1,0 +1,206 @@
+"""Reads GraphQL documents, with the parser of graphql-core. The only file that imports it.
+
+Every operation of a document counts, whichever the request selects, and so does a field that a directive
+seems to switch off. Fragments are visited once for each operation, so fragments that double at each level
+cost no more than their text.
+
+The parser takes some things that servers refuse, or read in their own way. They are refused here: definitions
+that are no operations, two definitions of one name, an empty selection, a fragment that is missing or
+contains itself.
+
+The import takes a large part of a second, so it waits for the first rule of this kind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from graphql.language import (
+        DocumentNode,
+        FragmentDefinitionNode,
+        OperationDefinitionNode,
+        SelectionSetNode,
+    )
+
+MAX_DOCUMENT_BYTES: Final = 64 * 1024
+MAX_DOCUMENT_TOKENS: Final = 4000
+MAX_SELECTION_DEPTH: Final = 100
+
+_TOKEN: Final = re.compile(
+    r'"""(?:[^"\\]++|\\"""|\\|"(?!""))*+"""|"(?:[^"\\\n\r]++|\\.)*+"|#[^\n\r]*+'
+    r"|[_A-Za-z0-9.+-]++|[!$&():=@\[\]{|}]"
+)
+"""Counts tokens in a fraction of the time of the parser, which makes a node of each before it stops."""
+
+OperationType = Literal["query", "mutation", "subscription"]
+OPERATION_TYPES: Final[tuple[OperationType, ...]] = ("query", "mutation", "subscription")
+
+
+class DocumentError(ValueError):
+    """A document that cannot be judged."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation of a document."""
+
+    type: OperationType
+    name: str
+    """Empty for an anonymous one."""
+    fields: tuple[str, ...]
+    """The names of its root fields, never their aliases, once each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What rules can ask about a document."""
+
+    operations: tuple[Operation, ...]
+    inner_fields: frozenset[str]
+    """The names of all fields below root fields, in any operation or fragment."""
+
+
+def load_parser() -> None:
+    """Import the parser, so that the first request does not wait for it."""
+    from graphql.language import parse  # noqa: F401, PLC0415
+
+
+def read_document(text: str) -> Document:
+    """Read a document. Raises `DocumentError`, whose text never quotes the document."""
+    if len(text) > MAX_DOCUMENT_BYTES or len(text.encode("utf-8")) > MAX_DOCUMENT_BYTES:
+        raise DocumentError("graphql.syntax", "the document is too long")
+    if sum(1 for each in _TOKEN.finditer(text) if each[0][0] != "#") > MAX_DOCUMENT_TOKENS:
+        raise DocumentError("graphql.syntax", "the document has too many tokens")
+    reading = _Reading(_parsed(text))
+    reading.check_fragments()
+    operations = tuple(
+        Operation(each.operation.value, _name(each), reading.root_fields(each)) for each in reading.operations
+    )
+    return Document(operations, frozenset(reading.inner_fields))
+
+
+def _parsed(text: str) -> DocumentNode:
+    from graphql.error import GraphQLSyntaxError  # noqa: PLC0415
+    from graphql.language import parse  # noqa: PLC0415
+
+    try:
+        return parse(text, no_location=True, max_tokens=MAX_DOCUMENT_TOKENS)
+    except (GraphQLSyntaxError, RecursionError):
+        raise DocumentError("graphql.syntax", "the document is not GraphQL, or too large") from None
+
+
+def _name(node: OperationDefinitionNode | FragmentDefinitionNode) -> str:
+    return node.name.value if node.name is not None else ""
+
+
+class _Reading:
+    """A parsed document, while it is judged."""
+
+    def __init__(self, document: DocumentNode) -> None:
+        self.operations: list[OperationDefinitionNode] = []
+        self.fragments: dict[str, FragmentDefinitionNode] = {}
+        self.inner_fields: set[str] = set()
+        self._spreads: dict[str, set[str]] = {}
+        """The fragments that each fragment spreads."""
+        for node in document.definitions:
+            self._sort(node)
+        names = [_name(each) for each in self.operations]
+        if not names:
+            raise DocumentError("graphql.document", "it has no operation")
+        if len(set(names)) != len(names) or ("" in names and len(names) > 1):
+            raise DocumentError("graphql.document", "its operations cannot be told apart by name")
+        self._wanted = set[str]().union(*(self._walk(each.selection_set) for each in self.operations))
+        """The fragments that operations spread."""
+        for name, fragment in self.fragments.items():
+            self._spreads[name] = self._walk(fragment.selection_set)
+
+    def _sort(self, node: object) -> None:
+        from graphql.language import FragmentDefinitionNode, OperationDefinitionNode  # noqa: PLC0415
+
+        if getattr(node, "description", None) is not None:
+            raise DocumentError("graphql.document", "a definition has a description")
+        if isinstance(node, OperationDefinitionNode):
+            self.operations.append(node)
+        elif isinstance(node, FragmentDefinitionNode):
+            name = _name(node)
+            if name in self.fragments:
+                raise DocumentError("graphql.document", "two fragments have one name")
+            self.fragments[name] = node
+        else:
+            raise DocumentError("graphql.document", "it defines more than operations and fragments")
+
+    def _walk(self, root: SelectionSetNode) -> set[str]:
+        """Look at every selection below; return the fragments that are spread."""
+        from graphql.language import FieldNode, FragmentSpreadNode, InlineFragmentNode  # noqa: PLC0415
+
+        spread: set[str] = set()
+        # The third value tells a selection of a root object from one of a field.
+        waiting = [(root, 1, False)]
+        while waiting:
+            selected, depth, is_inner = waiting.pop()
+            if depth > MAX_SELECTION_DEPTH:
+                raise DocumentError("graphql.syntax", "the document is nested too deeply")
+            if not selected.selections:
+                raise DocumentError("graphql.document", "a selection is empty")
+            for each in selected.selections:
+                if isinstance(each, FragmentSpreadNode):
+                    spread.add(each.name.value)
+                    continue
+                if isinstance(each, FieldNode):
+                    if is_inner:
+                        self.inner_fields.add(each.name.value)
+                    if each.selection_set is not None:
+                        waiting.append((each.selection_set, depth + 1, True))
+                elif isinstance(each, InlineFragmentNode):
+                    waiting.append((each.selection_set, depth + 1, is_inner))
+        return spread
+
+    def check_fragments(self) -> None:
+        """Refuse fragments that are missing, or contain themselves."""
+        if not self._wanted.union(*self._spreads.values()) <= self.fragments.keys():
+            raise DocumentError("graphql.document", "a fragment is missing")
+        # Those that spread none of the rest are taken away, until none is left.
+        left = {name: set(spread) for name, spread in self._spreads.items()}
+        users: dict[str, list[str]] = {name: [] for name in left}
+        for name, spread in left.items():
+            for used in spread:
+                users[used].append(name)
+        ready = [name for name, spread in left.items() if not spread]
+        done = 0
+        while ready:
+            name = ready.pop()
+            done += 1
+            for user in users[name]:
+                left[user].discard(name)
+                if not left[user]:
+                    ready.append(user)
+        if done != len(left):
+            raise DocumentError("graphql.document", "a fragment contains itself")
+
+    def root_fields(self, operation: OperationDefinitionNode) -> tuple[str, ...]:
+        """Return the names of the fields of the operation, those in fragments among them."""
+        return tuple(dict.fromkeys(self._flattened(operation.selection_set)))
+
+    def _flattened(self, root: SelectionSetNode) -> Iterator[str]:
+        from graphql.language import FieldNode, FragmentSpreadNode, InlineFragmentNode  # noqa: PLC0415
+
+        seen: set[str] = set()
+        waiting = [root]
+        while waiting:
+            for each in waiting.pop().selections:
+                if isinstance(each, FieldNode):
+                    yield each.name.value
+                elif isinstance(each, InlineFragmentNode):
+                    waiting.append(each.selection_set)
+                elif isinstance(each, FragmentSpreadNode) and each.name.value not in seen:
+                    seen.add(each.name.value)
+                    waiting.append(self.fragments[each.name.value].selection_set)

@@ -1,0 +1,77 @@
+"""Compile predicates on bodies, and check how rules with them stand beside others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from egress.inspect.kinds import KINDS
+from egress.rules.compile.graphql_rules import graphql_predicate
+from egress.rules.compile.overlap import path_covers, rules_may_meet
+from egress.rules.decide.body_predicate import BodyPredicate
+from egress.rules.decide.entry import Entry, Rule
+from egress.rules.language.model import Allow, Deny, Host
+from egress.rules.language.report import DocumentCursor, Report
+
+BODY_KEYS = ("graphql",)
+"""The keys of predicates on bodies."""
+
+
+def body_predicate(model: Allow | Deny | Host, at: DocumentCursor) -> BodyPredicate | None:
+    """Compile the predicate on the body that a rule has; None for a rule without one."""
+    if isinstance(model, Host) or model.graphql is None:
+        return None
+    made = graphql_predicate(model.graphql, at / "graphql")
+    if model.websocket:
+        (at / "websocket").key_error(
+            "`websocket` cannot be combined with `graphql`", "give WebSockets a rule on another path"
+        )
+    others = set(model.methods or ()) - KINDS[made.kind].methods
+    if others:
+        (at / "methods").error(
+            f"`{made.kind}` is not about {', '.join(sorted(others))}",
+            "remove `methods`: the kind implies them",
+        )
+    return made
+
+
+def implied_methods(body: BodyPredicate) -> frozenset[str]:
+    """Return the methods of a rule that writes none beside this predicate."""
+    return KINDS[body.kind].methods
+
+
+def check_body_rules(entry: Entry, at: Report) -> None:
+    """Report rules on bodies of two kinds that can meet, and plain rules that a claim leaves idle."""
+    bodies = [rule for rule in (*entry.allow, *entry.deny) if rule.widest.body is not None]
+    for number, rule in enumerate(bodies):
+        for other in bodies[:number]:
+            if _kind(rule) != _kind(other) and rules_may_meet(rule.widest, other.widest):
+                at.error(
+                    rule.ref.place,
+                    f"{rule.ref} and {other.ref} read the same body as two languages (at {other.ref.place})",
+                    "give them paths that never meet",
+                )
+    claims = [rule for rule in entry.allow if rule.widest.body is not None]
+    for rule in entry.allow:
+        if rule.widest.body is None and (claim := _claim_over(rule, claims)) is not None:
+            at.warning(
+                rule.ref.place,
+                f"{rule.ref} can never allow anything: {claim.ref} claims its paths for rules on bodies "
+                f"(at {claim.ref.place})",
+                "remove it, or narrow the paths of the rule on bodies",
+                is_idle=True,
+            )
+
+
+def _kind(rule: Rule) -> str:
+    return rule.widest.body.kind if rule.widest.body is not None else ""
+
+
+def _claim_over(rule: Rule, claims: Sequence[Rule]) -> Rule | None:
+    paths = rule.widest.paths
+    for claim in claims:
+        claimed = claim.predicates.paths
+        if claimed is None or (
+            paths and all(any(path_covers(glob, path) for glob in claimed) for path in paths)
+        ):
+            return claim
+    return None

@@ -1,0 +1,145 @@
+"""The stage in which a body is held: its order, its limits, and faults in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.exchange import (
+    DenyRequest,
+    Destination,
+    Exchange,
+    HoldBody,
+    OrderError,
+    Request,
+    SendRequest,
+    body_reading,
+)
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.limits import LimitResult
+from egress.rules.decide.policy import Policy
+from egress.types import Identity, Limit, Verdict
+from tests.unit.inspect.graphql.vectors import READ, envelope
+
+NOW = 1_800_000_000
+HOST = "api.example.test"
+GOOD, BAD = envelope(READ), envelope("mutation{x}")
+
+
+def policy_of(more: str = "", limits: str = "") -> Policy:
+    text = f"""
+version: 1
+hosts:
+  {HOST}:
+    {limits}
+    allow:
+      - {{id: gql, paths: [/graphql], graphql: {{query: [viewer]}}{more}}}
+"""
+    loaded = load([RuleText("hosts.yaml", text)], {}, None)
+    assert loaded.policy is not None, loaded.findings
+    return loaded.policy
+
+
+def held(policy: Policy, *, length: int = 0, spent: list[tuple[Limit, ...]] | None = None) -> Exchange:
+    def spend(limits: tuple[Limit, ...]) -> LimitResult:
+        if spent is not None:
+            spent.append(limits)
+        return LimitResult(allowed=True)
+
+    one = Exchange(policy, Identity("box"), Destination("https", HOST, 443), spend=spend)
+    fields = (
+        ("host", HOST),
+        ("content-type", "application/json"),
+        *([("content-length", str(length))] if length else []),
+    )
+    step = one.begin(Request("POST", "/graphql", fields), NOW)
+    assert isinstance(step, HoldBody | DenyRequest)
+    return one
+
+
+def test_a_held_body_is_judged_at_its_end() -> None:
+    one = held(policy_of())
+    assert one.inspect(GOOD) == HoldBody()
+    assert isinstance(one.inspect_end(), SendRequest)
+
+
+@pytest.mark.parametrize("step", ["provide", "request_data", "respond", "end"])
+def test_no_other_step_leads_out_of_the_stage(step: str) -> None:
+    one = held(policy_of())
+    steps: dict[str, tuple[object, ...]] = {
+        "provide": ({}, None),
+        "request_data": (b"x",),
+        "respond": (None,),
+        "end": (),
+    }
+    with pytest.raises(OrderError):
+        getattr(one, step)(*steps[step])
+    assert one.finish().verdict is Verdict.DENY
+
+
+def test_a_fault_in_the_inspector_leaves_no_way_to_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    def boom(*_: object) -> None:
+        raise RecursionError
+
+    one = held(policy_of())
+    monkeypatch.setattr(body_reading.BodyReading, "feed", boom)
+    with pytest.raises(RecursionError):
+        one.inspect(GOOD)
+    with pytest.raises(OrderError):
+        one.inspect(GOOD)
+    with pytest.raises(OrderError):
+        one.inspect_end()
+    with pytest.raises(OrderError):
+        one.provide({}, None)
+    assert one.finish().verdict is Verdict.DENY
+
+
+def test_only_an_allowed_request_counts() -> None:
+    spent: list[tuple[Limit, ...]] = []
+    policy = policy_of(", limits: {requests: 5/second}")
+    one = held(policy, spent=spent)
+    one.inspect(BAD)
+    assert isinstance(one.inspect_end(), DenyRequest)
+    assert not spent
+    one = held(policy, spent=spent)
+    one.inspect(GOOD)
+    one.inspect_end()
+    assert len(spent) == 1
+
+
+@pytest.mark.parametrize("where", ["rule", "entry"])
+def test_the_limit_on_bodies_holds_for_a_held_one(where: str) -> None:
+    limit = "limits: {request_body: 20}"
+    policy = policy_of(f", {limit}") if where == "rule" else policy_of(limits=limit)
+    one = held(policy)
+    steps = [one.inspect(GOOD)]
+    if steps[-1] == HoldBody():
+        steps.append(one.inspect_end())
+    assert isinstance(steps[-1], DenyRequest)
+    assert steps[-1].code == "limit.request_body"
+
+
+def test_a_stated_length_over_the_limit_of_the_entry_is_refused_at_the_head() -> None:
+    one = held(policy_of(limits="limits: {request_body: 20}"), length=21)
+    assert one.finish().code == "limit.request_body"
+
+
+def test_a_reload_judges_a_sent_request_by_its_facts() -> None:
+    one = held(policy_of())
+    assert one.would_begin(policy_of(), NOW)
+    one.inspect(GOOD)
+    one.inspect_end()
+    assert one.would_begin(policy_of(), NOW)
+    assert not one.would_begin(policy_of(more=", expires: 2001-01-01"), NOW)
+    stricter = load(
+        [
+            RuleText(
+                "h",
+                f"version: 1\nhosts: {{{HOST}: {{allow: [{{id: g, paths: [/graphql], "
+                "graphql: {query: [other]}}]}}",
+            )
+        ],
+        {},
+        None,
+    ).policy
+    assert stricter is not None
+    assert not one.would_begin(stricter, NOW)
