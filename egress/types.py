@@ -376,6 +376,8 @@ class Decision:
     """The kind of body that the rules are about, so that a denial can be written in its language."""
     item: str = ""
     """The part of the body that decided, such as the root field that no rule allows; printable."""
+    item_codes: tuple[str, ...] = ()
+    """Of a body that the rules deny: a code for each part of it, empty for one not refused itself."""
     lifted: RuleRef | None = None
     """The deny of a preset that would have denied it, and that the file lifts by `without:`."""
 

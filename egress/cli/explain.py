@@ -14,6 +14,8 @@ from egress.cli.parameter_options import read_parameters
 from egress.cli.render import BAD, BOLD, DIM, GOOD, Cell
 from egress.cli.rules_with_grants import with_grants
 from egress.errors import CODES, UsageError
+from egress.inspect.inspector import Facts, Unreadable
+from egress.rules.compile.asked_body import graphql_body, with_json_type
 from egress.rules.compile.asked_request import asked_head
 from egress.rules.compile.policy_writer import limit_fields
 from egress.rules.compile.rule_tests import describe_decision
@@ -34,6 +36,8 @@ class RequestOptions(TypedDict):
     runtime_dir: Path | None
     at: str | None
     websocket: bool
+    body: str | None
+    graphql: str | None
 
 
 @click.command()
@@ -68,6 +72,8 @@ class RequestOptions(TypedDict):
 @folder_options.of_running
 @click.option("--at", metavar="MOMENT", help="Time of the request: a day or RFC 3339 moment. [now]")
 @click.option("--websocket", is_flag=True, help="The request opens a WebSocket.")
+@click.option("--body", metavar="TEXT", help="Body of the request, where rules ask what it says.")
+@click.option("--graphql", metavar="DOCUMENT", help="GraphQL document, sent as the body of the request.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def explain(
     method: str,
@@ -90,7 +96,13 @@ def explain(
       egress explain POST https://api.github.com/gists config/hosts.yaml
     """
     # The command line is checked before any file is read: exit status 2 belongs to it alone.
-    head = asked_head(method, url, _headers(given["headers"]), websocket=given["websocket"])
+    if given["body"] is not None and given["graphql"] is not None:
+        raise click.UsageError("--graphql is the body already: leave --body out.")
+    body = _body(given["body"], given["graphql"])
+    headers = _headers(given["headers"])
+    if given["graphql"] is not None:
+        headers = list(with_json_type(tuple((name.lower(), value) for name, value in headers)))
+    head = asked_head(method, url, headers, websocket=given["websocket"])
     at = given["at"]
     moment = rule_options.now() if at is None else _moment(at)
     if given["sandbox"] is not None and given["profile"] is not None:
@@ -102,13 +114,19 @@ def explain(
     identity = Identity("explain", given["profile"], parameters)
     if given["sandbox"] is not None:
         policy, identity = with_grants(policy, given["sandbox"], given["runtime_dir"])
-    answer = explained(policy, identity, head, moment)
+    answer = explained(policy, identity, head, moment, body=body)
     advice = DenialFix("") if answer.decision.allowed else find_fix(policy, head, answer)
     if as_json:
         render.data(_as_data(answer, advice))
     else:
         _show(method, url, answer, advice)
     return 0 if answer.decision.allowed else 1
+
+
+def _body(text: str | None, document: str | None) -> bytes | None:
+    if document is not None:
+        return graphql_body(document)
+    return None if text is None else text.encode("utf-8", "surrogateescape")
 
 
 def _moment(text: str) -> int:
@@ -177,8 +195,19 @@ def _facts(answer: Explanation) -> Iterator[list[Cell]]:
             yield ["reason", decision.rule.reason, ""]
         if isinstance(decision.rule, GrantRef):
             yield ["granted", f"by the delegation {decision.rule.delegation}", ""]
+    yield from _body_facts(answer)
     if decision.allowed:
         yield from _consequences(answer)
+
+
+def _body_facts(answer: Explanation) -> Iterator[list[Cell]]:
+    if isinstance(answer.found, Unreadable):
+        yield ["body", answer.found.detail, ""]
+    elif answer.found is not None:
+        for name, value in answer.found.log.items():
+            yield ["body", f"{name}: {value}", ""]
+        if answer.decision.item:
+            yield ["body", f"{answer.decision.item} decides", ""]
 
 
 def _consequences(answer: Explanation) -> Iterator[list[Cell]]:
@@ -241,6 +270,8 @@ def _as_data(answer: Explanation, advice: DenialFix) -> dict[str, object]:
             }
             for c in answer.considered
         ],
+        "facts": dict(answer.found.log) if isinstance(answer.found, Facts) else {},
+        "item": decision.item,
         "near": list(answer.near),
         "reason": answer.reason or (decision.rule.reason if decision.rule else ""),
         "hint": advice.sentence,

@@ -94,5 +94,6 @@ def refusal_answer(
         known.hint,
         str(rule) if rule is not None else "",
         decision.item if decision is not None else "",
+        decision.item_codes if decision is not None else (),
     )
     return kind.answer(refusal, found)

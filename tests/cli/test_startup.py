@@ -10,7 +10,15 @@ import pytest
 
 from tests.cli.command import ROOT, command, environment, put
 
-HEAVY = {"mitmproxy", "docker", "cryptography", "structlog", "pydantic_settings", "publicsuffixlist"}
+HEAVY = {
+    "mitmproxy",
+    "docker",
+    "graphql",
+    "cryptography",
+    "structlog",
+    "pydantic_settings",
+    "publicsuffixlist",
+}
 FOR_RULES = {"pydantic", "ruamel", "_ruamel_yaml"}
 RULES = "version: 1\nhosts:\n  a.example.com: {}\n"
 

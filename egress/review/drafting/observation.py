@@ -14,6 +14,8 @@ from typing import Literal
 from egress.address_check import classify_address
 from egress.audit.fields import CUT_MARK
 from egress.errors import CODES, UNREACHED_CODES
+from egress.inspect.inspector import FactValue
+from egress.inspect.kinds import KINDS
 from egress.review.entry import verdict_of
 from egress.types import Scheme, Verdict
 
@@ -24,7 +26,7 @@ _CLEAR = frozenset({"absolute", "host"})
 
 _LOG_ALONE = frozenset({"rule.allowed", "host.allowed", "observed", "client.left", "lane.ended"})
 """Codes that appear in the log and in no response."""
-_RULES = ("host.", "profile.", "rule.", "method.", "path.")
+_RULES = ("host.", "profile.", "rule.", "method.", "path.", "graphql.")
 _ALSO_RULES = frozenset({"secret.expired", "secret.unbound"})
 _CANARIES = frozenset({"canary.seen", "canary.stopped"})
 
@@ -51,6 +53,8 @@ class Observation:
     is_http2: bool = False
     inside: str = ""
     """The dialled address, if not public."""
+    body: tuple[tuple[str, FactValue], ...] = ()
+    """The facts of its body, with their kind under `body`; none where no rule asked."""
 
     @property
     def passed(self) -> bool:
@@ -100,7 +104,17 @@ def observe(fields: Mapping[str, object]) -> Observation | None:
         is_websocket=_is_websocket(fields, code),
         is_http2=fields.get("alpn") == "h2",
         inside=_inside(_text(fields, "address")),
+        body=_body(fields.get("facts")),
     )
+
+
+def _body(facts: object) -> tuple[tuple[str, FactValue], ...]:
+    """Return the facts about what a body says. Its size and digest differ from one to the next."""
+    if not isinstance(facts, dict) or facts.get("body") not in KINDS:
+        return ()
+    kind = facts["body"]
+    found = {name: value for name, value in facts.items() if name.startswith(f"{kind}_")} | {"body": kind}
+    return tuple(sorted((name, value) for name, value in found.items() if isinstance(value, str | int)))
 
 
 def _is_websocket(fields: Mapping[str, object], code: str) -> bool:

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from egress.inspect.inspector import Facts
+from egress.inspect.kinds import KINDS
 from egress.review.drafting.ambiguity import PolicyReadings, read_both_ways
 from egress.review.drafting.observation import Observation
 from egress.review.drafting.timeout import TimeoutCheck, no_timeout
@@ -100,7 +102,14 @@ def decide_again(one: Observation, policy: Policy, now: int) -> Decision | HostD
     identity = Identity(SANDBOX, one.profile)
     if one.kind != "request":
         return decide_host(policy, identity, one.host, one.port or None, now, scheme=one.scheme)
-    return decide(policy, identity, head_of(one), now)
+    return decide(policy, identity, head_of(one), now, recalled(one))
+
+
+def recalled(one: Observation) -> Facts | None:
+    """Return what the body of a logged request said; None where the log does not have all of it."""
+    log = dict(one.body)
+    kind = KINDS.get(str(log.get("body", "")))
+    return None if kind is None else kind.recall(log)
 
 
 def head_of(one: Observation) -> Head:
@@ -142,6 +151,8 @@ def _verdict(one: Observation, both: PolicyReadings, now: int) -> _Verdict:
         return _Verdict(lenient.allowed, lenient.code, rule)
     if one.is_cut and lenient.code in ("rule.none", "rule.allowed", "rule.denied", "path.ambiguous"):
         return _Verdict(None, lenient.code, rule, "the path was too long for the log")
+    if lenient.body_kind and recalled(one) is None:
+        return _Verdict(None, lenient.code, rule, "a rule asks what the body says, which is not logged")
     if lenient.allowed and not one.passed and one.code in _INSIDE:
         return _Verdict(None, one.code, rule, "it was denied for a header or the query, which are not logged")
     return _Verdict(lenient.allowed, lenient.code, rule, "", _secrets(lenient, strict))

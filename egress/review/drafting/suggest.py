@@ -28,7 +28,7 @@ from egress.review.drafting.placed_edits import (
     written_entry,
 )
 from egress.review.drafting.preset_offer import PresetOffer, offer_preset
-from egress.review.drafting.replay import head_of
+from egress.review.drafting.replay import head_of, recalled
 from egress.review.drafting.risks import opened, refusal, risks
 from egress.review.drafting.rule_file_edit import apply_edit
 from egress.review.drafting.unfixable import unfixable_reason
@@ -99,7 +99,7 @@ class _Work:
     def verdict_by(self, policy: Policy) -> Decision | HostDecision:
         one = self.seen
         if one.kind == "request":
-            return decide(policy, self.identity, self.head, self.now)
+            return decide(policy, self.identity, self.head, self.now, recalled(one))
         return decide_host(policy, self.identity, one.host, one.port or None, self.now, scheme=one.scheme)
 
 

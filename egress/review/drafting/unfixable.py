@@ -21,6 +21,9 @@ _CURES = {
     "placeholder.": "set the slots of the placeholder in `in`",
     "proxy.identity": "run the client as the user that the listener serves, or give the listener a password; "
     "apt asks as the user _apt, and as yours with `-o APT::Sandbox::User=NAME`",
+    "graphql.field": "add the field to `graphql` of a rule for this path, if it is harmless",
+    "graphql.": "see `graphql` of the rule for this path",
+    "body.": "see the rule for this path, which reads bodies",
     "proxy.": "this concerns access to the proxy, not the rules",
 }
 """Cures for the operator, by prefix of the code. The hints of `CODES` are for sandboxes."""
@@ -40,6 +43,8 @@ def unfixable_reason(one: Observation) -> str:
         return f"it was allowed and cut later: {_described(one.code)}"
     if not one.is_denied_by_rules:
         return f"no rule denied it, so a rule cannot allow it: {_described(one.code)}"
+    if one.code.startswith("graphql."):
+        return f"a rule decides on its body: {_described(one.code)}"
     if one.code in _IN_NO_LINE or (one.code == "path.ambiguous" and _is_plain(one.path)):
         return f"it was denied for a header or the query, and no rule lifts that: {_described(one.code)}"
     return ""

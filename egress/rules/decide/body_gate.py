@@ -71,7 +71,8 @@ class BodyGate:
         if kind is None:
             # A body cannot be two languages, so no verdict would be safe.
             return denied(self.route, ("body.ambiguous", None), self.head.target)
-        found = refused_head(kind, self.head) or found
+        # What was read once is judged as it is: the head of a request in the log is not whole.
+        found = refused_head(kind, self.head) if found is None else found
         if found is None:
             asked = denied(self.route, ("body.unread", None), self.head.target)
             effects = self.route.effects((), self.policy.limit)
@@ -81,7 +82,8 @@ class BodyGate:
     def _judged(self, judged: BodyJudgement) -> Decision:
         policy, route, target = self.policy, self.route, self.head.target
         if judged.denied_by is not None:
-            return replace(denied(route, ("rule.denied", judged.denied_by), target), item=judged.item)
+            decision = denied(route, ("rule.denied", judged.denied_by), target)
+            return replace(decision, item=judged.item, item_codes=judged.item_codes)
         if judged.rules:
             effects = route.effects(judged.rules, policy.limit)
             denial = secret_denial(policy, route, effects, self.head, self.now)
@@ -91,7 +93,8 @@ class BodyGate:
         # Observe mode lifts that no rule allows, never that nobody knows what would be sent.
         if is_observing(policy, route.entry) and not judged.is_unreadable:
             return observed(policy, route, target)
-        return replace(denied(route, (judged.code, None), target), item=judged.item)
+        decision = denied(route, (judged.code, None), target)
+        return replace(decision, item=judged.item, item_codes=judged.item_codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,8 @@ class BodyJudgement:
     """The code of a denial that no deny rule made."""
     item: str = ""
     """The first item that no rule covers, or that the deny is about; printable."""
+    item_codes: tuple[str, ...] = ()
+    """A code for each item of the facts, in their order; empty for one that is not refused by itself."""
     is_unreadable: bool = False
 
 
@@ -130,13 +135,18 @@ def judge_body(rules: Sequence[Rule], denies: Sequence[Rule], found: Facts | Unr
     for rule in denies:
         body = rule.predicates.body
         seen = None if body is None else next((item for item in items if body.denies(item)), None)
-        if seen is not None:
-            return BodyJudgement(denied_by=rule, item=fact_text(str(seen)))
+        if body is not None and seen is not None:
+            codes = tuple(
+                "rule.denied" if any(body.denies(each) for each in _expanded(item, rules)) else ""
+                for item in found.items
+            )
+            return BodyJudgement(denied_by=rule, item=fact_text(str(seen)), item_codes=codes)
     covering: dict[int, Rule] = {}
     for item in items:
         fits = [rule for rule in rules if _misses(rule, item) is None]
         if not fits:
-            return BodyJudgement(code=_reason(rules, item).code, item=fact_text(str(item)))
+            codes = tuple(_code_of(rules, each) for each in found.items)
+            return BodyJudgement(code=_reason(rules, item).code, item=fact_text(str(item)), item_codes=codes)
         covering |= {id(rule): rule for rule in fits}
     # In file order: the first rule is the one that is reported.
     used = tuple(rule for rule in rules if not items or id(rule) in covering)
@@ -165,6 +175,14 @@ def _expanded(item: object, rules: Sequence[Rule]) -> Iterator[object]:
 def _misses(rule: Rule, item: object) -> BodyMiss | None:
     body = rule.predicates.body
     return None if body is None else body.misses(item)
+
+
+def _code_of(rules: Sequence[Rule], item: object) -> str:
+    """Return the code with which no rule covers an item; empty where one does."""
+    for each in _expanded(item, rules):
+        if all(_misses(rule, each) is not None for rule in rules):
+            return _reason(rules, each).code
+    return ""
 
 
 def _reason(rules: Sequence[Rule], item: object) -> BodyMiss:

@@ -224,3 +224,57 @@ def test_what_is_stripped_is_shown(capsys: Captured) -> None:
     assert "strips query:key, cookie:sid if the sandbox sends it" in squeezed(capsys.readouterr().out)
     main(["explain", "GET", "https://api.example.com/a", "--json"])
     assert json.loads(capsys.readouterr().out)["strip"] == ["query:key", "cookie:sid"]
+
+
+GRAPHQL = """\
+version: 1
+hosts:
+  api.example.com:
+    allow:
+      - {id: gql, paths: [/graphql], graphql: {query: [viewer]}}
+"""
+ASKED = ["explain", "POST", "https://api.example.com/graphql", "gql.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("document", "status", "shown"),
+    [
+        ("{viewer{a}}", 0, ["body graphql_query: viewer"]),
+        (
+            "mutation{x}",
+            1,
+            [
+                "code graphql.field, status 403",
+                "body graphql_mutation: x",
+                "body mutation.x decides",
+                "allow gql only root fields query.viewer gql.yaml:5:9",
+            ],
+        ),
+        ("{", 1, ["code graphql.syntax, status 403", "body the document is not GraphQL, or too large"]),
+    ],
+)
+def test_what_a_body_says_is_shown(document: str, status: int, shown: list[str], capsys: Captured) -> None:
+    Path("gql.yaml").write_text(GRAPHQL, "utf-8")
+    assert main([*ASKED, "--graphql", document]) == status
+    printed = squeezed(capsys.readouterr().out)
+    assert set(shown) <= set(printed), printed
+    body = json.dumps({"query": document})
+    assert main([*ASKED, "-H", "content-type: application/json", "--body", body]) == status
+    assert set(shown) <= set(squeezed(capsys.readouterr().out))
+
+
+def test_programs_get_the_facts(capsys: Captured) -> None:
+    Path("gql.yaml").write_text(GRAPHQL, "utf-8")
+    assert main([*ASKED, "--graphql", "mutation{x}", "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["facts"], answer["item"]) == ({"graphql_mutation": "x"}, "mutation.x")
+
+
+def test_a_body_that_is_not_given_is_what_decides(capsys: Captured) -> None:
+    Path("gql.yaml").write_text(GRAPHQL, "utf-8")
+    assert main([*ASKED, "-H", "content-type: application/json"]) == 1
+    assert "allow gql its body decides gql.yaml:5:9" in squeezed(capsys.readouterr().out)
+
+
+def test_a_request_has_one_body() -> None:
+    assert main([*ASKED, "--graphql", "{a}", "--body", "{}"]) == 2

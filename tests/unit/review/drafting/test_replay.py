@@ -94,3 +94,28 @@ def test_a_connection_and_a_name_that_would_open_are_newly_allowed() -> None:
         ("a.example.com", 443, 1),
     ]
     assert found.same == 1
+
+
+# Bodies -------------------------------------------------------------------------------------------
+
+GRAPHQL = "  api.example.com: {allow: [{id: gql, paths: [/graphql], graphql: {query: [viewer]}}]}\n"
+
+
+def asked(fields: str, **more: str) -> dict[str, object]:
+    facts = {"body": "graphql", "body_bytes": 9, "graphql_query": fields}
+    return {**exchange(method="POST", path="/graphql"), "facts": facts, **more}
+
+
+def test_the_recorded_facts_of_a_body_are_judged_again() -> None:
+    assert replayed(GRAPHQL, asked("viewer")) == Replay(same=1)
+    (gone,) = replayed(GRAPHQL, asked("viewer secret")).denied
+    assert (gone.code, gone.count) == ("graphql.field", 1)
+    refused = asked("viewer", verdict="deny", code="graphql.field")
+    assert [one.rule for one in replayed(GRAPHQL, refused).allowed] == ["api.example.com#gql"]
+
+
+def test_a_body_that_is_not_in_the_log_cannot_be_told() -> None:
+    lines = (exchange(method="POST", path="/graphql"), asked("viewer …"))
+    found = replayed(GRAPHQL, *lines)
+    assert not found.denied
+    assert sum(one.count for one in found.untold) == 2

@@ -96,3 +96,10 @@ def test_the_first_part_that_failed_is_named() -> None:
     assert body_misses(Letters("ab"), Facts(("a", "z"))) == "only ab"  # type: ignore[arg-type]
     assert not body_misses(Letters("ab"), Facts(("a",)))  # type: ignore[arg-type]
     assert body_misses(Letters("ab"), Unreadable("body.json", "it is not JSON")) == "it is not JSON"  # type: ignore[arg-type]
+
+
+def test_each_item_has_a_code_of_its_own() -> None:
+    judged = judge_body([AB], [], Facts(("a", "z", "b", "y")))
+    assert judged.item_codes == ("", "graphql.field", "", "graphql.field")
+    denied = judge_body([AB], [rule("no", "b")], Facts(("a", "b")))
+    assert denied.item_codes == ("", "rule.denied")
