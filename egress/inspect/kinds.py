@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Final
 
+from egress.inspect.git.git_kind import GitKind
 from egress.inspect.graphql.document import load_parser
 from egress.inspect.graphql.graphql_kind import GraphqlKind
 from egress.inspect.inspector import BodyKind, Facts, Unreadable
 from egress.types import Head
 
-KINDS: Final[Mapping[str, BodyKind]] = {kind.name: kind for kind in (GraphqlKind(),)}
+KINDS: Final[Mapping[str, BodyKind]] = {kind.name: kind for kind in (GitKind(), GraphqlKind())}
 
 
 def prepare_kinds(names: Container[str]) -> None:

@@ -46,6 +46,8 @@ class ExchangeStream(ResponsePath):
     """A request of the client, from its head to its record."""
 
     __slots__ = (
+        "_drain_left",
+        "_draining",
         "_framing",
         "_has_body",
         "_head",
@@ -91,6 +93,9 @@ class ExchangeStream(ResponsePath):
         self._is_over = False
         self._held_account = HeldAccount(account)
         self._is_inspected = False
+        self._draining: DenyRequest | None = None
+        """The denial that waits for the rest of the body, which is read into nothing."""
+        self._drain_left = 0
         self._is_sent_whole = False
         self._request_is_whole = False
         self._is_slow = False
@@ -213,7 +218,11 @@ class ExchangeStream(ResponsePath):
         if self._is_over:
             return
         self.progress += 1
-        if self._frames is not None:
+        if self._draining is not None:
+            self._drain_left -= len(data)
+            if self._drain_left < 0:
+                self._refuse(self._draining)
+        elif self._frames is not None:
             self._exchanged(self._frames.from_client(data))
         elif self._is_inspected:
             self._inspect(data)
@@ -229,7 +238,9 @@ class ExchangeStream(ResponsePath):
         self.progress += 1
         if self._is_over:
             return
-        if self._is_inspected:
+        if self._draining is not None:
+            self._refuse(self._draining)
+        elif self._is_inspected:
             self._judge(self._exchange.inspect_end())
         elif self._upstream is not None:
             self._end_up()
@@ -400,6 +411,15 @@ class ExchangeStream(ResponsePath):
 
     def _refuse(self, denied: DenyRequest) -> None:
         """Answer with a denial, and end."""
+        drain = denied.answer.drain if denied.answer is not None else 0
+        is_whole = self._request_is_whole or not self._has_body
+        # A client that waits for a `100 Continue` sends nothing that could be drained.
+        if drain and self._draining is None and not (is_whole or self._expects):
+            self._draining, self._drain_left = denied, drain
+            self._held.take()
+            self._held_account.close()
+            self._client.hold(held=False)
+            return
         self._answered = True
         if denied.answer is not None:
             page = body_answer_page(denied.answer, denied.code, self.id, denied.retry_after)
@@ -413,7 +433,7 @@ class ExchangeStream(ResponsePath):
 
     def _cut(self, code: str, retry_after: int = 0) -> None:
         if not self._answered:
-            self._refuse(DenyRequest(code, retry_after))
+            self._refuse(self._draining or DenyRequest(code, retry_after))
             return
         if self._frames is not None and self._upstream is not None:
             up, down = self._frames.close_frames(code)

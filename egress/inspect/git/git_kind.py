@@ -42,7 +42,8 @@ MAX_DRAINED_BYTES: Final = 64 * 1024 * 1024
 """Bytes of a refused push that are read into nothing: git reads no report before it has sent its pack."""
 NOT_SENT_REASON: Final = "not sent: another ref was refused"
 
-_REQUEST_TYPES: Final = {service: f"application/x-{service}-request" for service in (FETCH, PUSH)}
+REQUEST_TYPES: Final = {service: f"application/x-{service}-request" for service in (FETCH, PUSH)}
+"""The type of the body of each service."""
 _REPORT_TYPE: Final = f"application/x-{PUSH}-result"
 _CHANGE: Final = re.compile(
     r"(create|update|delete) (refs/\S+) ([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64})( forward)?"
@@ -166,7 +167,7 @@ class GitKind:
     name = "git"
     methods = frozenset({"GET", "POST"})
     max_held_bytes = MAX_HELD_BYTES
-    media_types = frozenset(_REQUEST_TYPES.values())
+    media_types = frozenset(REQUEST_TYPES.values())
     codings = frozenset({"gzip"})
     """Of the bodies of fetches, which are not read."""
 
@@ -190,7 +191,10 @@ class GitKind:
 
     def answer(self, refusal: Refusal, found: Facts | Unreadable | None) -> RefusalAnswer:
         context = None if found is None else found.context
+        detail = found.detail if isinstance(found, Unreadable) else ""
         text = " ".join(filter(None, (refusal.message, refusal.hint)))
+        if detail:
+            text = f"{refusal.message.rstrip('.')}: {detail[:1].lower()}{detail[1:]}"
         if isinstance(context, GitEndpoint):
             body = discovery_refusal(context.service, f"Egress: {text}")
             return RefusalAnswer(200, discovery_media_type(context.service), body)
@@ -255,7 +259,7 @@ def _recalled(repository: str, change: FactValue | None, options: str) -> RefCha
 def _refused_fields(head: Head, endpoint: GitEndpoint) -> Unreadable | None:
     """Return why the body of a service is not taken: its type is that of another, or a push is coded."""
     for name, value in head.headers:
-        if name == "content-type" and value.lower() != _REQUEST_TYPES[endpoint.service]:
+        if name == "content-type" and value.lower() != REQUEST_TYPES[endpoint.service]:
             return Unreadable("body.type", "the type is that of another service")
         if name == "content-encoding" and endpoint.service == PUSH and value.lower() != "identity":
             return Unreadable("body.encoding", "a push is not coded")

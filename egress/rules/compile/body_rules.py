@@ -5,25 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from egress.inspect.kinds import KINDS
+from egress.rules.compile.git_rules import GIT_PATHS, git_predicate
 from egress.rules.compile.graphql_rules import graphql_predicate
 from egress.rules.compile.overlap import path_covers, rules_may_meet
 from egress.rules.decide.body_predicate import BodyPredicate
 from egress.rules.decide.entry import Entry, Rule
+from egress.rules.decide.globs import PathGlob
 from egress.rules.language.model import Allow, Deny, Host
 from egress.rules.language.report import DocumentCursor, Report
 
-BODY_KEYS = ("graphql",)
+BODY_KEYS = ("git", "graphql")
 """The keys of predicates on bodies."""
+_KEYS_OF_GIT = ("methods", "paths", "query", "content_type", "encoded_slash")
+"""The keys of a rule that `git` stands for."""
 
 
 def body_predicate(model: Allow | Deny | Host, at: DocumentCursor) -> BodyPredicate | None:
     """Compile the predicate on the body that a rule has; None for a rule without one."""
-    if isinstance(model, Host) or model.graphql is None:
+    if isinstance(model, Host):
         return None
-    made = graphql_predicate(model.graphql, at / "graphql")
+    made: BodyPredicate | None = None
+    # Each kind first, then the keys that no predicate on a body stands beside.
+    if model.graphql is not None:
+        made = graphql_predicate(model.graphql, at / "graphql")
+    if model.git is not None:
+        if made is not None:
+            (at / "git").key_error("`git` cannot be combined with `graphql`", "write a rule for each")
+        made = git_predicate(model.git, at / "git")
+        for key in _KEYS_OF_GIT:
+            if getattr(model, key) is not None:
+                (at / key).key_error(
+                    f"`{key}` cannot be combined with `git`",
+                    "leave it out: repositories are named by their whole path, as in `group/app`",
+                )
+    if made is None:
+        return None
     if model.websocket:
         (at / "websocket").key_error(
-            "`websocket` cannot be combined with `graphql`", "give WebSockets a rule on another path"
+            f"`websocket` cannot be combined with `{made.kind}`", "give WebSockets a rule on another path"
         )
     others = set(model.methods or ()) - KINDS[made.kind].methods
     if others:
@@ -32,6 +51,11 @@ def body_predicate(model: Allow | Deny | Host, at: DocumentCursor) -> BodyPredic
             "remove `methods`: the kind implies them",
         )
     return made
+
+
+def implied_paths(body: BodyPredicate | None) -> tuple[PathGlob, ...] | None:
+    """Return the paths that a predicate stands for; None for one without paths of its own."""
+    return GIT_PATHS if body is not None and body.kind == "git" else None
 
 
 def implied_methods(body: BodyPredicate) -> frozenset[str]:

@@ -9,7 +9,7 @@ from typing import Final
 from egress.inspect.graphql.document import OPERATION_TYPES, OperationType
 from egress.rules.decide.globs import ValueGlob
 from egress.rules.decide.graphql_predicate import ANY_FIELD, GraphqlPredicate
-from egress.rules.language.model import GraphqlAllow, GraphqlFields, StoredFields
+from egress.rules.language.body_models import GraphqlAllow, GraphqlFields, StoredFields
 from egress.rules.language.report import DocumentCursor, quoted
 
 _FIELD_GLOB: Final = re.compile(r"[_A-Za-z*][_0-9A-Za-z*]{0,127}")

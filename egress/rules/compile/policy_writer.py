@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from egress.inspect.kinds import KINDS
+from egress.rules.compile.body_rules import implied_paths
 from egress.rules.compile.single_rules import IMPLICIT_RULE_ID
 from egress.rules.decide.entry import Entry, Handling, Rule, ScopedInjection
 from egress.rules.decide.overlay import Delegation
@@ -323,7 +324,7 @@ def predicate_fields(predicates: Predicates) -> Fields:
         fields["hosts"] = [str(pattern) for pattern in predicates.hosts]
     if predicates.methods is not None:
         fields["methods"] = list[Json](sorted(predicates.methods))
-    if predicates.paths is not None:
+    if predicates.paths is not None and predicates.paths != implied_paths(predicates.body):
         fields["paths"] = [glob.text for glob in predicates.paths]
     if predicates.query:
         fields["query"] = _named(predicates.query)

@@ -23,8 +23,8 @@ from egress.rules.compile.secrets import NAME_PATTERN as SECRET_NAME
 from egress.rules.language import document as documents
 from egress.rules.language.document import Document, Value, ValuePath
 from egress.rules.language.hosts import HostError, parse_host_pattern
-from egress.rules.language.model import Model
 from egress.rules.language.report import DocumentCursor, Report, did_you_mean, quoted
+from egress.rules.language.strict_model import Model
 from egress.rules.language.validation import validate
 
 Argument = str | list[str]

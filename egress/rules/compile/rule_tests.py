@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from egress.errors import CODES
 from egress.rules.compile.asked_body import decide_whole, graphql_body, json_body, with_json_type
+from egress.rules.compile.asked_git import asked_git
 from egress.rules.decide.paths import to_wire_text
 from egress.rules.decide.policy import Policy, RuleTest
 from egress.rules.language import hosts, quantities
@@ -27,7 +28,7 @@ _REQUEST = re.compile(r"(\S+) +(\S+)")
 _EXPECTATION = re.compile(r"(allow|deny)(?: +([A-Za-z0-9._-]+))?((?:, *inject +[a-z][a-z0-9_-]*)*)")
 _INJECT = re.compile(r"inject +([a-z][a-z0-9_-]*)")
 _URL = re.compile(r"(https?)://([^/:?#@\s]+|\[[0-9a-fA-F:.]+\])(?::([0-9]{1,5}))?(/\S*)?")
-_BODY_KEYS = ("body", "raw", "graphql")
+_BODY_KEYS = ("body", "raw", "graphql", "git")
 _TEST_HINT = "write METHOD TARGET -> allow [id][, inject NAME...] or -> deny [id or code]"
 
 
@@ -105,11 +106,13 @@ def read_rule_test(
     long = item if isinstance(item, TestItem) else None
     headers: Headers = tuple((name.lower(), value) for name, value in (long.headers if long else {}).items())
     body = None if long is None else _body(long, at)
-    if body is not None and long is not None and long.raw is None:
+    if long is not None and long.git is not None:
+        headers += asked_git(long.git).headers
+    elif body is not None and long is not None and long.raw is None:
         headers = with_json_type(headers)
     return RuleTest(
         place=at.place,
-        text=item if isinstance(item, str) else f"{long.request} -> {long.expect}" if long else "",
+        text=item if isinstance(item, str) else f"{item.git or item.request} -> {item.expect}",
         method=method,
         url=url,
         headers=headers,
@@ -131,6 +134,8 @@ def _body(item: TestItem, at: DocumentCursor) -> bytes | None:
         (at / written[1]).key_error(
             f"{quoted(written[1])} cannot be combined with {quoted(written[0])}", "a request has one body"
         )
+    if item.git is not None:
+        return asked_git(item.git).body
     if item.graphql is not None:
         return graphql_body(item.graphql)
     if item.body is not None:
@@ -146,6 +151,11 @@ def _parts(item: str | TestItem, at: DocumentCursor) -> tuple[str, str, str] | N
             at.error("this is not a test", f"{_TEST_HINT}; put a test with a comma on its own line")
             return None
         return match[1], match[2], match[3].strip()
+    if item.git is not None:
+        asked = (at / "git").parse(asked_git, item.git)
+        if item.request:
+            (at / "request").key_error("`request` cannot be combined with `git`", "leave it out")
+        return None if asked is None else ("POST", asked.target, item.expect.strip())
     request = _REQUEST.fullmatch(item.request.strip())
     if request is None:
         (at / "request").error("a request needs the form METHOD TARGET", "for example GET /user")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sized
 from dataclasses import dataclass, field, replace
 
-from egress.rules.compile.body_rules import BODY_KEYS, body_predicate, implied_methods
+from egress.rules.compile.body_rules import BODY_KEYS, body_predicate, implied_methods, implied_paths
 from egress.rules.decide.entry import Handling, Rule
 from egress.rules.decide.globs import PathGlob, ValueGlob, path_glob
 from egress.rules.decide.paths import to_wire_text
@@ -123,9 +123,10 @@ def predicates_of(model: Allow | Deny | Host, at: DocumentCursor) -> Predicates:
     encoded_slash = model.encoded_slash is not None
     body = body_predicate(model, at)
     named = None if model.methods is None else methods(model.methods, at / "methods")
+    globs = None if model.paths is None else paths(model.paths, at / "paths", encoded_slash=encoded_slash)
     return Predicates(
         methods=implied_methods(body) if named is None and body is not None else named,
-        paths=None if model.paths is None else paths(model.paths, at / "paths", encoded_slash=encoded_slash),
+        paths=implied_paths(body) or globs,
         query=_named_globs(model.query, at / "query"),
         headers=_headers(model, at / "headers"),
         content_types=_content_types(model.content_type, at / "content_type"),

@@ -187,5 +187,5 @@ def _code_of(rules: Sequence[Rule], item: object) -> str:
 
 def _reason(rules: Sequence[Rule], item: object) -> BodyMiss:
     reasons = [miss for rule in rules if (miss := _misses(rule, item)) is not None]
-    near = [miss for miss in reasons if miss.is_near]
-    return (near or reasons or [BodyMiss("rule.none", "")])[0]
+    # The rule that comes closest says what is missing.
+    return max(reasons, key=lambda miss: miss.nearness) if reasons else BodyMiss("rule.none", "")

@@ -21,8 +21,8 @@ class BodyMiss:
     """The code of the denial, where no other rule covers the item."""
     text: str
     """The predicate that failed, for `explain`."""
-    is_near: bool = False
-    """The rule is about such an item, and a bound of it is passed: the better reason of two."""
+    nearness: int = 0
+    """How far the item came, to tell the rule that it nearly fits from the others."""
 
 
 class BodyPredicate(Protocol):

@@ -54,12 +54,12 @@ class GraphqlPredicate:
             return BodyMiss("graphql.field", f"only root fields {', '.join(shown)}")
         if item.batch > self.batch:
             text = f"only batches of up to {self.batch}" if self.batch else "no batch"
-            return BodyMiss("graphql.batch", text, is_near=True)
+            return BodyMiss("graphql.batch", text, nearness=1)
         if item.is_get and not self.get:
-            return BodyMiss("graphql.url_parameters", "only POST", is_near=True)
+            return BodyMiss("graphql.url_parameters", "only POST", nearness=1)
         if not item.inner_fields.isdisjoint(self.no_fields):
             text = f"no inner field {', '.join(self.no_fields)}"
-            return BodyMiss("graphql.inner_field", text, is_near=True)
+            return BodyMiss("graphql.inner_field", text, nearness=1)
         return None
 
     def _names(self, item: RootField) -> bool:

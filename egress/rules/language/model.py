@@ -11,30 +11,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import ConfigDict, Field, Tag
 
-
-# Strict and closed: a misspelt key or a number for a text must be an error, never ignored or converted.
-class Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=False)
-
-
-def _by_exact_type(names: dict[type, str]) -> Discriminator:
-    def tell(value: object) -> str | None:
-        # The exact type: Python counts true as an int, people do not.
-        return names.get(type(value))
-
-    return Discriminator(
-        tell,
-        custom_error_type="union",
-        custom_error_message=" or ".join(names.values()),
-    )
-
+from egress.rules.language.body_models import GitAllow, GitDeny, GraphqlAllow, GraphqlFields
+from egress.rules.language.strict_model import Model, by_exact_type
 
 # Tagged unions make the validator report the expected kinds instead of every failed alternative.
 Size = Annotated[
     Annotated[int, Tag("a whole number")] | Annotated[str, Tag("text")],
-    _by_exact_type({int: "a whole number", str: "text"}),
+    by_exact_type({int: "a whole number", str: "text"}),
 ]
 
 
@@ -47,7 +32,7 @@ NamedGlobs = dict[
     str,
     Annotated[
         Annotated[str, Tag("text")] | Annotated[Absent, Tag("mapping")],
-        _by_exact_type({str: "text", dict: "mapping"}),
+        by_exact_type({str: "text", dict: "mapping"}),
     ],
 ]
 
@@ -112,46 +97,6 @@ class Treatment(Model):
     audit: Audit | None = Field(None, description="What the audit log keeps of a request, beyond the usual.")
 
 
-RootFields = Annotated[
-    Annotated[Literal["any"], Tag("`any`")] | Annotated[list[str], Tag("list")],
-    _by_exact_type({str: "`any`", list: "list"}),
-]
-
-
-class GraphqlFields(Model):
-    """GraphQL operations, by their type and the names of their root fields."""
-
-    query: RootFields | None = Field(
-        None, description="Root fields of queries, with `*` for any run; `any` for all."
-    )
-    mutation: RootFields | None = Field(None, description="Root fields of mutations.")
-    subscription: RootFields | None = Field(None, description="Root fields of subscriptions.")
-
-
-class StoredFields(Model):
-    """The root fields of a stored document, by operation type."""
-
-    query: list[str] | None = Field(None, description="Root fields of its queries.")
-    mutation: list[str] | None = Field(None, description="Root fields of its mutations.")
-    subscription: list[str] | None = Field(None, description="Root fields of its subscriptions.")
-
-
-class GraphqlAllow(GraphqlFields):
-    """GraphQL requests that a rule allows. An operation type that is not named is not allowed."""
-
-    batch: Annotated[int, Field(ge=1, le=64)] | None = Field(
-        None, description="Largest array of requests in a body; none by default."
-    )
-    introspection: bool = Field(False, description="Also allow `__schema` and `__type`.")
-    get: bool = Field(False, description="Also allow queries by GET, with all of it in the URL.")
-    persisted: dict[str, StoredFields] | None = Field(
-        None, description="Stored documents by SHA-256, each with the root fields that it stands for."
-    )
-    no_fields: list[str] | None = Field(
-        None, description="Names of fields that a document must not have below its root fields."
-    )
-
-
 class Allow(Matching, Treatment):
     """An allow rule."""
 
@@ -162,6 +107,9 @@ class Allow(Matching, Treatment):
     )
     expires: str | None = Field(
         None, description="Last day (`2027-01-31`) or moment (RFC 3339 with offset) of the rule."
+    )
+    git: GitAllow | None = Field(
+        None, description="Fetches and pushes over smart HTTP; the commands of a push are read."
     )
     graphql: GraphqlAllow | None = Field(
         None, description="GraphQL operations; the body is read, and its paths take no other requests."
@@ -175,6 +123,9 @@ class Deny(Matching):
     websocket: Literal[True] | None = Field(None, description="The rule applies only to WebSockets.")
     encoded_slash: Literal["data"] | None = Field(
         None, description="Allow %2F in the path patterns of this rule."
+    )
+    git: GitDeny | None = Field(
+        None, description="Requests of git; the rule also matches a push that cannot be read."
     )
     graphql: GraphqlFields | None = Field(
         None, description="GraphQL operations; the rule also matches a body that cannot be read."
@@ -261,11 +212,15 @@ class TestItem(Model):
 
     __test__ = False  # pytest would collect it because of its name
 
-    request: str = Field(description="`METHOD TARGET`.")
+    request: str = Field("", description="`METHOD TARGET`; not beside `git`.")
+    git: str | None = Field(
+        None,
+        description="Request of git, such as `fetch acme/app` or `push acme/app refs/heads/x`.",
+    )
     body: (
         Annotated[
             Annotated[dict[str, object], Tag("mapping")] | Annotated[list[object], Tag("list")],
-            _by_exact_type({dict: "mapping", list: "list"}),
+            by_exact_type({dict: "mapping", list: "list"}),
         ]
         | None
     ) = Field(None, description="Body of the request, sent as JSON.")
@@ -282,19 +237,19 @@ class TestItem(Model):
 Tests = list[
     Annotated[
         Annotated[str, Tag("text")] | Annotated[TestItem, Tag("mapping")],
-        _by_exact_type({str: "text", dict: "mapping"}),
+        by_exact_type({str: "text", dict: "mapping"}),
     ]
 ]
 # The word `all` makes the opening of a whole host visible in a review.
 AllowList = Annotated[
     Annotated[Literal["all"], Tag("text")] | Annotated[list[Allow], Tag("list")],
-    _by_exact_type({str: "text", list: "list"}),
+    by_exact_type({str: "text", list: "list"}),
 ]
 # Zero is no port on the wire, and the kernel would choose another one.
 Ports = list[Annotated[int, Field(ge=1, le=65535)]]
 HttpPorts = Annotated[
     Annotated[bool, Tag("true")] | Annotated[Ports, Tag("list of ports")],
-    _by_exact_type({bool: "true", list: "list of ports"}),
+    by_exact_type({bool: "true", list: "list of ports"}),
 ]
 
 
@@ -346,7 +301,7 @@ class SecretItem(Model):
 
     source: Annotated[
         Annotated[str, Tag("text")] | Annotated[CommandSource, Tag("mapping")],
-        _by_exact_type({str: "text", dict: "mapping"}),
+        by_exact_type({str: "text", dict: "mapping"}),
     ] = Field(alias="from", description="Source of the value, such as `env:NAME` or `file:/run/secrets/x`.")
     hosts: list[str] = Field(
         description="Hosts the secret is bound to: `name`, `*.suffix` or `**.suffix`, with optional `:port`."
@@ -462,7 +417,7 @@ class UseItem(Model):
 
 Use = Annotated[
     Annotated[str, Tag("text")] | Annotated[UseItem, Tag("mapping")],
-    _by_exact_type({str: "text", dict: "mapping"}),
+    by_exact_type({str: "text", dict: "mapping"}),
 ]
 
 

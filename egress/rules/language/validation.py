@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from egress.rules.language.document import MissingValue, Value
-from egress.rules.language.model import Model
 from egress.rules.language.report import DocumentCursor, did_you_mean, quoted
+from egress.rules.language.strict_model import Model
 
 _EXPECTED_TYPES = {
     "string_type": "text",

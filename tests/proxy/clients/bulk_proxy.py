@@ -18,6 +18,8 @@ from tests.proxy.clients.scene import rules
 from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.proxy_stack import ProxyStack
 
+PUSH = 'allow: [{id: push, git: {push: {repos: [acme/app], refs: ["refs/heads/agent/**"]}}}]'
+
 
 class Given(Certificates):
     """The certificates of an upstream that lives elsewhere: only whom to trust is known."""
@@ -43,7 +45,8 @@ async def main(folder: Path, port: int, ca: Path) -> None:
     loop = asyncio.get_running_loop()
     asked = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(asked), sys.stdin)
-    async with ProxyStack(folder, Given(ca), rules(folder, port, "http2: true")) as stack:
+    given = rules(folder, port, "http2: true", other=f"http2: true\n    {PUSH}")
+    async with ProxyStack(folder, Given(ca), given) as stack:
         say({"url": stack.url, "ca": str(stack.write_ca())})
         while await asked.readline():
             say({"peak": peak(), "exchanges": stack.exchanges()})

@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,18 +132,25 @@ class Forge:
         assert all(request.headers("authorization") == [BASIC] for request in requests)
 
 
-@pytest.fixture
-async def forge(tmp_path: Path) -> AsyncIterator[Forge]:
+@asynccontextmanager
+async def forge_with(tmp_path: Path, made: Callable[[Path, int], str]) -> AsyncIterator[Forge]:
+    """A forge behind a proxy with these rules."""
     write_secret(tmp_path)
     served = tmp_path / "served"
     served.mkdir()
     async with GitUpstream(certs.good(NAME), served, SECRET) as upstream:
         upstream.create("ours")
         upstream.create("theirs")
-        async with ProxyStack(tmp_path, certs, rules(tmp_path, upstream.port)) as stack:
+        async with ProxyStack(tmp_path, certs, made(tmp_path, upstream.port)) as stack:
             scene = Scene(stack, upstream, upstream.port, stack.write_ca())
             yield Forge(before(scene, tmp_path))
     lighten(tmp_path)
+
+
+@pytest.fixture
+async def forge(tmp_path: Path) -> AsyncIterator[Forge]:
+    async with forge_with(tmp_path, rules) as made:
+        yield made
 
 
 @GIT.proves("clone", "injected")

@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 
 from tests.proxy.lab.channel import Channel
-from tests.proxy.lab.http1 import Request, body_parts, read_head
+from tests.proxy.lab.http1 import Digest, Request, body_parts, read_head
 from tests.proxy.lab.server import Link, Upstream
 from tests.proxy.lab.upstream_request import UpstreamRequest
 
@@ -115,9 +115,11 @@ class GitUpstream(Upstream):
 async def _feed(backend: asyncio.subprocess.Process, visit: UpstreamRequest) -> None:
     if backend.stdin is None:
         raise RuntimeError("git http-backend was started without stdin")
+    digest = Digest(0)
     try:
         async for part in body_parts(visit.channel, visit.request, to_the_end=False):
-            visit.request.size += len(part)
+            digest.add(part)
+            visit.request.size, visit.request.digest = digest.size, digest.hexdigest()
             backend.stdin.write(part)
             await backend.stdin.drain()
     finally:

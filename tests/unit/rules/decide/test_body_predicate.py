@@ -5,10 +5,15 @@ from __future__ import annotations
 from egress.inspect.kinds import KINDS
 from egress.rules.compile.body_rules import BODY_KEYS
 from egress.rules.decide.body_predicate import BodyPredicate
+from egress.rules.decide.git_predicate import GitPredicate
 from egress.rules.decide.globs import ValueGlob
 from egress.rules.decide.graphql_predicate import GraphqlPredicate
+from egress.rules.decide.name_glob import NameGlob
 
-PREDICATES: tuple[BodyPredicate, ...] = (GraphqlPredicate((("query", (ValueGlob("*"),)),)),)
+PREDICATES: tuple[BodyPredicate, ...] = (
+    GraphqlPredicate((("query", (ValueGlob("*"),)),)),
+    GitPredicate((NameGlob("**"),)),
+)
 
 
 def test_every_kind_has_a_predicate_and_a_key() -> None:

@@ -1,0 +1,93 @@
+"""The shapes of predicates on bodies, which stand below `git:` and `graphql:` of a rule."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Tag
+
+from egress.rules.language.strict_model import Model, by_exact_type
+
+
+class GitPushDeny(Model):
+    """Pushes that a rule denies; a list that is missing means all."""
+
+    repos: list[str] | None = Field(None, description="Repositories by their path, without `.git`.")
+    refs: list[str] | None = Field(None, description="Full names of refs, with `*` and `**` as in paths.")
+    options: list[str] | None = Field(None, description="Push options; one of them is enough.")
+
+
+class GitPushAllow(Model):
+    """Pushes that a rule allows."""
+
+    repos: list[str] = Field(
+        description="Repositories by their path, without `.git`: `acme/app`, `acme/*`, `**`."
+    )
+    refs: list[str] = Field(
+        description="Full names of the refs that may be pushed, such as `refs/heads/agent/**`."
+    )
+    create: bool = Field(True, description="New refs may be created.")
+    update: Literal["fast-forward", "any"] = Field(
+        "fast-forward",
+        description="Refs may move to commits that follow theirs, or to `any` commit, as a forced push does.",
+    )
+    delete: bool = Field(False, description="Refs may be deleted.")
+    options: list[str] | None = Field(
+        None, description="Push options that may be sent along, such as `ci.skip`; none by default."
+    )
+
+
+class GitDeny(Model):
+    """Requests of git that a rule denies."""
+
+    fetch: list[str] | None = Field(None, description="Repositories that must not be cloned or fetched.")
+    push: GitPushDeny | None = Field(None, description="Pushes that are denied.")
+
+
+class GitAllow(Model):
+    """Requests of git over smart HTTP that a rule allows."""
+
+    fetch: list[str] | None = Field(
+        None, description="Repositories that may be cloned and fetched, by their path without `.git`."
+    )
+    push: GitPushAllow | None = Field(None, description="Pushes by repository and ref.")
+
+
+RootFields = Annotated[
+    Annotated[Literal["any"], Tag("`any`")] | Annotated[list[str], Tag("list")],
+    by_exact_type({str: "`any`", list: "list"}),
+]
+
+
+class GraphqlFields(Model):
+    """GraphQL operations, by their type and the names of their root fields."""
+
+    query: RootFields | None = Field(
+        None, description="Root fields of queries, with `*` for any run; `any` for all."
+    )
+    mutation: RootFields | None = Field(None, description="Root fields of mutations.")
+    subscription: RootFields | None = Field(None, description="Root fields of subscriptions.")
+
+
+class StoredFields(Model):
+    """The root fields of a stored document, by operation type."""
+
+    query: list[str] | None = Field(None, description="Root fields of its queries.")
+    mutation: list[str] | None = Field(None, description="Root fields of its mutations.")
+    subscription: list[str] | None = Field(None, description="Root fields of its subscriptions.")
+
+
+class GraphqlAllow(GraphqlFields):
+    """GraphQL requests that a rule allows. An operation type that is not named is not allowed."""
+
+    batch: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        None, description="Largest array of requests in a body; none by default."
+    )
+    introspection: bool = Field(False, description="Also allow `__schema` and `__type`.")
+    get: bool = Field(False, description="Also allow queries by GET, with all of it in the URL.")
+    persisted: dict[str, StoredFields] | None = Field(
+        None, description="Stored documents by SHA-256, each with the root fields that it stands for."
+    )
+    no_fields: list[str] | None = Field(
+        None, description="Names of fields that a document must not have below its root fields."
+    )
