@@ -50,7 +50,7 @@ class DocumentError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class GraphqlOperation:
     """An operation of a document."""
 
     type: OperationType
@@ -61,10 +61,10 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class GraphqlDocument:
     """What rules can ask about a document."""
 
-    operations: tuple[Operation, ...]
+    operations: tuple[GraphqlOperation, ...]
     inner_fields: frozenset[str]
     """The names of all fields below root fields, in any operation or fragment."""
 
@@ -74,7 +74,7 @@ def load_parser() -> None:
     from graphql.language import parse  # noqa: F401, PLC0415
 
 
-def read_document(text: str) -> Document:
+def read_document(text: str) -> GraphqlDocument:
     """Read a document. Raises `DocumentError`, whose text never quotes the document."""
     if len(text) > MAX_DOCUMENT_BYTES or len(text.encode("utf-8")) > MAX_DOCUMENT_BYTES:
         raise DocumentError("graphql.syntax", "the document is too long")
@@ -83,9 +83,10 @@ def read_document(text: str) -> Document:
     reading = _Reading(_parsed(text))
     reading.check_fragments()
     operations = tuple(
-        Operation(each.operation.value, _name(each), reading.root_fields(each)) for each in reading.operations
+        GraphqlOperation(each.operation.value, _name(each), reading.root_fields(each))
+        for each in reading.operations
     )
-    return Document(operations, frozenset(reading.inner_fields))
+    return GraphqlDocument(operations, frozenset(reading.inner_fields))
 
 
 def _parsed(text: str) -> DocumentNode:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from egress.inspect.graphql.document import Document, DocumentError, OperationType, read_document
+from egress.inspect.graphql.document import DocumentError, GraphqlDocument, OperationType, read_document
 from egress.inspect.inspector import Unreadable
 from egress.inspect.strict_json import JsonValue, StrictJsonError, read_strict_json
 from egress.name_folding import fold_parameter
@@ -145,7 +145,7 @@ def _items(value: JsonValue, *, batch: int = 0, is_get: bool = False) -> Iterato
             yield RootField(operation.type, each, document.inner_fields, batch, is_get)
 
 
-def _document(text: str, name: str) -> Document:
+def _document(text: str, name: str) -> GraphqlDocument:
     try:
         document = read_document(text)
     except DocumentError as error:
