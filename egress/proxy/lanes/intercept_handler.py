@@ -206,7 +206,11 @@ class InterceptHandler:
     def needs_tick(self, now: float) -> bool:
         """Tell whether `tick` may find something; a connection that rests is looked at now and then."""
         relay = self.relay
-        is_resting = relay is not None and relay.is_resting and not (self._opening or self._closing)
+        try:
+            is_resting = relay is not None and relay.is_resting and not (self._opening or self._closing)
+        except BaseException as error:  # noqa: BLE001 - as everywhere; and the others of the lane get their look
+            self._fail(error)
+            return False
         return not is_resting or now - self._ticked >= self._lane.limits.relay.rest_tick
 
     def tick(self, now: float) -> None:

@@ -221,6 +221,20 @@ async def test_a_connection_that_closes_is_looked_at_each_second(scene: Scene) -
     await between(scene, step)
 
 
+async def test_a_connection_whose_rest_cannot_be_told_ends_and_its_lane_goes_on(scene: Scene) -> None:
+    def fails(_: Relay) -> bool:
+        raise KeyError(SECRET)
+
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        assert not found.gone.done()
+        scene.patch.setattr(Relay, "is_resting", property(fails))
+        scene.stack.full.tick()
+        assert found.gone.done()
+
+    assert (await under_way(scene, step)).records == ["internal"]
+    assert SECRET not in scene.log.text
+
+
 async def test_a_second_fault_is_not_recorded_again(scene: Scene) -> None:
     async def step(_: Scene, found: InterceptHandler) -> None:
         found._fail(KeyError(SECRET))
