@@ -21,7 +21,8 @@ MAX_JSON_VALUES: Final = 100_000
 """Values and keys in a body."""
 MAX_INTEGER_DIGITS: Final = 64
 
-_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+', re.DOTALL)
+"""A string, or one that never ends: without it, each quote in such a string would be tried to the end."""
 _NOT_STRUCTURE: Final = re.compile(rb"[^\[\]{}]++")
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _OPENERS: Final = frozenset(b"[{")
