@@ -67,6 +67,7 @@ class RequestSteps:
         "_max_down",
         "_max_up",
         "_needles",
+        "_newer",
         "_now",
         "_placeholders",
         "_reading",
@@ -107,6 +108,8 @@ class RequestSteps:
         self._head: Head | None = None
         self._length = 0
         self._now = 0
+        self._newer: tuple[Policy, int] | None = None
+        """The policy that came into force while the body was held, and when."""
         self._reading: BodyReading | None = None
         self._decision: Decision | None = None
         self._effects = NO_EFFECTS
@@ -121,12 +124,11 @@ class RequestSteps:
         """Tell whether this policy would let the exchange begin now, with the same secrets."""
         if self._head is None or self._decision is None:
             return self._stage is ExchangeStage.HEAD
-        found = self._reading.found if self._reading is not None else None
-        decision = decide(policy, self._identity, self._head, now, found)
-        kept = {need.secret for need in decision.effects.needs}
-        if self._stage is ExchangeStage.HELD and found is None:
-            return bool(decision.inspects)
-        return decision.allowed and all(need.secret in kept for need in self._effects.needs)
+        if self._stage is ExchangeStage.HELD:
+            # What the body says is not known yet: at its end, this policy has to allow it as well.
+            self._newer = policy, now
+            return bool(decide(policy, self._identity, self._head, now).inspects)
+        return self._is_allowed_by(policy, now)
 
     # The request
 
@@ -196,6 +198,8 @@ class RequestSteps:
         if not decision.allowed:
             return self._deny(decision.code)
         self._effects, self._record.lifted = decision.effects, decision.lifted
+        if self._newer is not None and not self._is_allowed_by(*self._newer):
+            return self._deny("access.withdrawn")
         limits = decision.effects.limits
         if limits:
             self._max_up = smallest_limit(limit.request_body for limit in limits)
@@ -263,6 +267,15 @@ class RequestSteps:
         return None
 
     # Inside
+
+    def _is_allowed_by(self, policy: Policy, now: int) -> bool:
+        """Tell whether another policy allows the request, as far as it was read, with the same secrets."""
+        if self._head is None:
+            return False
+        found = self._reading.found if self._reading is not None else None
+        decision = decide(policy, self._identity, self._head, now, found)
+        kept = {need.secret for need in decision.effects.needs}
+        return decision.allowed and all(need.secret in kept for need in self._effects.needs)
 
     def _deny(self, code: str, retry_after: int = 0) -> DenyRequest:
         self._fail_if_over(code)

@@ -121,6 +121,9 @@ def body_kind(rules: Sequence[Rule], denies: Sequence[Rule]) -> BodyKind | None:
 
 def refused_head(kind: BodyKind, head: Head) -> Unreadable | None:
     """Return why a body is not read at all."""
+    if head.websocket:
+        # Its frames may say anything, whatever a URL says beside them.
+        return Unreadable("rule.websocket", "no rule reads what a WebSocket says")
     if head.method not in kind.methods:
         # A rule without methods cannot be about others.
         return Unreadable("body.type", "the method is not one of this kind")

@@ -18,21 +18,23 @@ from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.limits import LimitResult
 from egress.rules.decide.policy import Policy
 from egress.types import Identity, Limit, Verdict
+from tests.unit.inspect.git.git_bytes import command_lines, commit, pack_of
 from tests.unit.inspect.graphql.vectors import READ, envelope
 
 NOW = 1_800_000_000
 HOST = "api.example.test"
+REF = "refs/heads/main"
 GOOD, BAD = envelope(READ), envelope("mutation{x}")
 
 
-def policy_of(more: str = "", limits: str = "") -> Policy:
+def policy_of(more: str = "", limits: str = "", field: str = "viewer") -> Policy:
     text = f"""
 version: 1
 hosts:
   {HOST}:
     {limits}
     allow:
-      - {{id: gql, paths: [/graphql], graphql: {{query: [viewer]}}{more}}}
+      - {{id: gql, paths: [/graphql], graphql: {{query: [{field}]}}{more}}}
 """
     loaded = load([RuleText("hosts.yaml", text)], {}, None)
     assert loaded.policy is not None, loaded.findings
@@ -130,16 +132,35 @@ def test_a_reload_judges_a_sent_request_by_its_facts() -> None:
     one.inspect_end()
     assert one.would_begin(policy_of(), NOW)
     assert not one.would_begin(policy_of(more=", expires: 2001-01-01"), NOW)
-    stricter = load(
-        [
-            RuleText(
-                "h",
-                f"version: 1\nhosts: {{{HOST}: {{allow: [{{id: g, paths: [/graphql], "
-                "graphql: {query: [other]}}]}}",
-            )
-        ],
-        {},
-        None,
-    ).policy
-    assert stricter is not None
-    assert not one.would_begin(stricter, NOW)
+    assert not one.would_begin(policy_of(field="other"), NOW)
+
+
+def test_a_reload_while_the_body_is_held_counts_at_its_end() -> None:
+    one = held(policy_of())
+    one.inspect(GOOD[:-1])
+    assert one.would_begin(policy_of(field="other"), NOW)
+    one.inspect(GOOD[-1:])
+    step = one.inspect_end()
+    assert isinstance(step, DenyRequest)
+    assert step.code == "access.withdrawn"
+    assert one.finish().verdict is Verdict.DENY
+
+
+def test_a_reload_that_changes_nothing_leaves_a_held_body_alone() -> None:
+    one = held(policy_of())
+    assert one.would_begin(policy_of(), NOW)
+    one.inspect(GOOD)
+    assert isinstance(one.inspect_end(), SendRequest)
+
+
+def test_a_reload_leaves_a_push_alone_that_is_not_proven_yet() -> None:
+    text = f"version: 1\nhosts: {{{HOST}: {{allow: [{{id: p, git: {{push: {{repos: [a/b], refs: [{REF}]}}}}}}]}}}}"
+    policy = load([RuleText("hosts.yaml", text)], {}, None).policy
+    assert policy is not None
+    one = Exchange(policy, Identity("box"), Destination("https", HOST, 443))
+    fields = (("host", HOST), ("content-type", "application/x-git-receive-pack-request"))
+    assert one.begin(Request("POST", "/a/b/git-receive-pack", fields), NOW) == HoldBody()
+    old, new = commit(), commit(commit().oid)
+    assert one.inspect(command_lines((old.oid, new.oid, REF)) + b"PACK") == HoldBody()
+    assert one.would_begin(policy, NOW)
+    assert isinstance(one.inspect(pack_of(new)[4:]), SendRequest)

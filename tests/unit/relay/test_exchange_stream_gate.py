@@ -174,18 +174,32 @@ def test_a_request_without_a_body_is_judged_at_once() -> None:
     assert lab.codes == ["body.json"]
 
 
+def upgrade(target: str) -> bytes:
+    return get(
+        target,
+        "Upgrade: websocket",
+        "Connection: upgrade",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    )
+
+
 def test_a_websocket_on_a_claimed_path_is_refused() -> None:
     lab = Lab(RULES)
-    lab.says(
-        get(
-            "/graphql",
-            "Upgrade: websocket",
-            "Connection: upgrade",
-            "Sec-WebSocket-Version: 13",
-            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
-        )
-    )
+    lab.says(upgrade("/graphql"))
     assert lab.codes == ["rule.websocket"]
+
+
+@pytest.mark.parametrize(("denies", "codes"), [(True, ["rule.websocket"]), (False, [])])
+def test_a_query_beside_a_handshake_does_not_open_a_websocket(denies: bool, codes: list[str]) -> None:
+    """What the frames ask for is read by no rule, so a deny on bodies is about each of them."""
+    deny = "\n    deny: [{id: no, paths: [/graphql], graphql: {mutation: [drop]}}]" if denies else ""
+    lab = Lab(
+        f"version: 1\nhosts:\n  {NAME}:\n    allow: [{{id: socket, paths: [/graphql], websocket: true}}]{deny}\n"
+    )
+    lab.says(upgrade("/graphql?query=%7Bviewer%7D"))
+    assert lab.codes == codes
+    assert bool(lab.opening) is not denies
 
 
 # HTTP/2 -------------------------------------------------------------------------------------------
