@@ -43,16 +43,16 @@ class BodyReading:
         """The bytes that were read."""
         return self._size
 
-    def feed(self, data: bytes) -> None:
-        """Read a piece."""
+    def feed(self, data: bytes) -> bool:
+        """Read a piece; return whether it says anything new."""
         self._size += len(data)
         self._digest.update(data)
         if self._inspector is None:
-            return
-        if self._size > self._kind.max_held_bytes:
-            self._note(_TOO_LARGE)
-        else:
-            self._note(self._inspector.feed(data))
+            return False
+        is_too_large = self._size > self._kind.max_held_bytes
+        step = _TOO_LARGE if is_too_large else self._inspector.feed(data)
+        self._note(step)
+        return not isinstance(step, More)
 
     def end(self) -> None:
         """Read the end."""

@@ -157,10 +157,13 @@ class RequestSteps:
         reading = self._reading
         if reading is None:
             return self._deny("internal")
-        reading.feed(chunk)
+        is_new = reading.feed(chunk)
         if self._max_up is not None and reading.size > self._max_up:
             return self._deny("limit.request_body")
-        return self._judge(reading)
+        if is_new or not reading.goes_on:
+            return self._judge(reading)
+        self._stage = ExchangeStage.HELD
+        return HoldBody()
 
     def inspect_end(self) -> RequestStep:
         """Read the end of the body that the rules ask about."""

@@ -25,7 +25,7 @@ FactValue = str | int | bool
 
 
 class More(Enum):
-    """The answer of an inspector that cannot tell yet."""
+    """The answer of an inspector that cannot tell yet, or has nothing to add to its last facts."""
 
     MORE = "more"
 

@@ -21,6 +21,10 @@ MAX_SEARCH_SECONDS: Final = 1.0
 before it sends anything."""
 
 
+_MAX_JOINED_BYTES: Final = 16 * 1024
+"""Bytes up to which pieces become one: each takes memory of its own, and may be a single byte."""
+
+
 @dataclass(slots=True)
 class HeldAccount:
     """The memory that the body of one request takes while it waits for a verdict."""
@@ -46,7 +50,7 @@ class HeldAccount:
 class HeldBody:
     """Bytes of a body in the order in which they came, and how many of them the head waits for."""
 
-    _pieces: list[bytes] = field(default_factory=list)
+    _pieces: list[bytearray] = field(default_factory=list)
     _missing: int = 0
     _has_length: bool = False
     _began: float = 0.0
@@ -66,7 +70,10 @@ class HeldBody:
     def keep(self, data: bytes) -> bool:
         """Keep a piece; return whether the head has waited for it, and waits no more."""
         was_awaited = self.is_awaited
-        self._pieces.append(data)
+        if self._pieces and len(self._pieces[-1]) + len(data) <= _MAX_JOINED_BYTES:
+            self._pieces[-1] += data
+        else:
+            self._pieces.append(bytearray(data))
         self._missing = max(0, self._missing - len(data))
         return was_awaited and not self.is_awaited
 
@@ -82,4 +89,4 @@ class HeldBody:
     def take(self) -> list[bytes]:
         """Return the pieces, and keep them no longer."""
         pieces, self._pieces = self._pieces, []
-        return pieces
+        return list(map(bytes, pieces))

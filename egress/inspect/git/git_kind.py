@@ -114,8 +114,11 @@ class PushInspector:
     def feed(self, data: bytes) -> Inspection:
         self._fed += len(data)
         if self._push is not None:
+            unproven = self._proof.unproven
             self._proof.feed(data)
-            return self._facts(self._push)
+            # A client may send a pack byte by byte: to judge the same facts anew costs more than to read.
+            is_new = self._proof.is_settled or self._proof.unproven != unproven
+            return self._facts(self._push) if is_new else MORE
         try:
             push = self._reader.feed(data)
         except WireError as error:

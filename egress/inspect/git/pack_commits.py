@@ -17,9 +17,13 @@ from egress.inspect.git.push_request import PACK_SIGNATURE, ObjectFormat
 
 MAX_PACK_BYTES: Final = 16 * 1024 * 1024
 MAX_OBJECTS: Final = 10_000
-MAX_OBJECT_BYTES: Final = 1024 * 1024
+MAX_OBJECT_BYTES: Final = 256 * 1024
 MAX_INFLATED_BYTES: Final = 16 * 1024 * 1024
 """Most bytes of all objects: they are kept for deltas, and a deflated one grows by up to a thousand times."""
+FREE_KEPT_BYTES: Final = 64 * 1024
+MAX_GROWTH: Final = 8
+"""Commits that are kept are, above so many bytes, at most so many times as long as what came of the pack. A
+held body counts in the share of its sandbox with the bytes that came: they stand for the memory it takes."""
 MAX_DELTA_BYTES: Final = 512 * 1024
 """Most bytes of all deltas: each byte may be a step of work."""
 
@@ -65,6 +69,7 @@ class PackCommits:
         "_format",
         "_header",
         "_inflated_room",
+        "_kept",
         "_left",
         "_object",
         "_place",
@@ -83,6 +88,7 @@ class PackCommits:
         """Objects that are still to come; None before the header of the pack."""
         self._room, self._inflated_room = MAX_PACK_BYTES, MAX_INFLATED_BYTES
         self._delta_room = MAX_DELTA_BYTES
+        self._kept = 0
         self._header = _Header(0, 0, None, 0)
         self._start = 0
         self._zlib: zlib._Decompress | None = None
@@ -180,6 +186,10 @@ class PackCommits:
             return
         parents = None if whole is None else _PARENTS[self._format].match(whole)
         if whole is None or parents is None:
+            self._stop()
+            return
+        self._kept += len(whole)
+        if self._kept > FREE_KEPT_BYTES + MAX_GROWTH * self._place:
             self._stop()
             return
         digest = hashlib.new(self._format, b"commit %d\0" % len(whole), usedforsecurity=False)

@@ -36,15 +36,15 @@ class GraphqlInspector:
     """Reads a body as a whole: its meaning may depend on its last byte."""
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self._data = bytearray()
 
     def feed(self, data: bytes) -> Inspection:
-        self._pieces.append(data)
+        self._data += data
         return MORE
 
     def end(self) -> Facts | Unreadable:
-        data = b"".join(self._pieces)
-        self._pieces.clear()
+        data = bytes(self._data)
+        self._data.clear()
         try:
             return graphql_facts(read_body(data), len(data))
         except EnvelopeError as error:

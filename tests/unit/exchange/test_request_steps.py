@@ -154,7 +154,8 @@ def test_a_reload_that_changes_nothing_leaves_a_held_body_alone() -> None:
 
 
 def test_a_reload_leaves_a_push_alone_that_is_not_proven_yet() -> None:
-    text = f"version: 1\nhosts: {{{HOST}: {{allow: [{{id: p, git: {{push: {{repos: [a/b], refs: [{REF}]}}}}}}]}}}}"
+    rule = f"{{id: p, git: {{push: {{repos: [a/b], refs: [{REF}]}}}}}}"
+    text = f"version: 1\nhosts: {{{HOST}: {{allow: [{rule}]}}}}"
     policy = load([RuleText("hosts.yaml", text)], {}, None).policy
     assert policy is not None
     one = Exchange(policy, Identity("box"), Destination("https", HOST, 443))

@@ -68,8 +68,8 @@ def test_plain_json_is_read(text: str, value: object) -> None:
         (b"[" * 200_000, "body.json"),
         (b"[" + b"1," * MAX_JSON_VALUES + b"1]", "body.json"),
         # A text that never ends is looked at once, not from each of its quotes: that would take minutes.
-        (b'"' + rb'\"' * 128_000, "body.json"),
-        (b'"' + rb'\"' * 128_000 + b"\\", "body.json"),
+        (b'"' + rb"\"" * 128_000, "body.json"),
+        (b'"' + rb"\"" * 128_000 + b"\\", "body.json"),
     ],
 )
 def test_what_readers_take_differently_is_refused(data: bytes, code: str) -> None:

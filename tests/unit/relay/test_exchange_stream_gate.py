@@ -194,9 +194,8 @@ def test_a_websocket_on_a_claimed_path_is_refused() -> None:
 def test_a_query_beside_a_handshake_does_not_open_a_websocket(denies: bool, codes: list[str]) -> None:
     """What the frames ask for is read by no rule, so a deny on bodies is about each of them."""
     deny = "\n    deny: [{id: no, paths: [/graphql], graphql: {mutation: [drop]}}]" if denies else ""
-    lab = Lab(
-        f"version: 1\nhosts:\n  {NAME}:\n    allow: [{{id: socket, paths: [/graphql], websocket: true}}]{deny}\n"
-    )
+    allow = "allow: [{id: socket, paths: [/graphql], websocket: true}]"
+    lab = Lab(f"version: 1\nhosts:\n  {NAME}:\n    {allow}{deny}\n")
     lab.says(upgrade("/graphql?query=%7Bviewer%7D"))
     assert lab.codes == codes
     assert bool(lab.opening) is not denies

@@ -59,3 +59,14 @@ def test_the_wait_is_measured_where_there_was_one() -> None:
     held.wait(CHUNKED, 5.0)
     assert held.end_wait(7.0) == 2
     assert not held.is_awaited
+
+
+def test_small_pieces_become_one() -> None:
+    """Each piece takes memory of its own, and only its bytes count in the share of the sandbox."""
+    held = HeldBody()
+    pieces = [bytes([number % 251]) * 2 for number in range(30_000)]
+    for piece in pieces:
+        held.keep(piece)
+    taken = held.take()
+    assert b"".join(taken) == b"".join(pieces)
+    assert len(taken) < 10

@@ -269,3 +269,19 @@ def test_a_request_that_is_none_of_git_gets_a_status() -> None:
 
 def test_a_body_that_was_not_looked_at_gets_a_status() -> None:
     assert GIT.answer(Refusal("body.type", "No."), None).media_type == "text/plain"
+
+
+def test_a_pack_that_proves_nothing_new_is_not_judged_again() -> None:
+    inspector = begin("POST", "/acme/app.git/git-receive-pack", PUSH_TYPE)
+    assert not isinstance(inspector, Facts | Unreadable)
+    made = commit(A, message="x" * 500)
+    data = pack_of(commit(B), made)
+    lines = command_lines((A, made.oid, X), (B, C, MAIN))
+    steps = [inspector.feed(piece) for piece in (lines + data[:4], *(bytes([byte]) for byte in data[4:]))]
+    facts = [step for step in steps if isinstance(step, Facts)]
+    # At the start of the pack, behind the commit that proves one ref, and at the blob that ends them.
+    assert [each.can_improve for each in facts[:3]] == [True, True, False]
+    assert MORE in steps
+    end = inspector.end()
+    assert isinstance(end, Facts)
+    assert end.items == facts[2].items

@@ -101,7 +101,7 @@ def test_a_commit_of_the_greatest_size_is_read() -> None:
     room = MAX_OBJECT_BYTES - len(commit(A, message="").content)
     large = commit(A, message="x" * room)
     assert len(large.content) == MAX_OBJECT_BYTES
-    assert oids(pack_of(large)) == [large.oid]
+    assert oids(pack([packed(COMMIT, large.content, level=0)])) == [large.oid]
 
 
 def test_bounds_the_bytes_of_a_pack(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +127,18 @@ def test_bounds_what_objects_inflate_to(monkeypatch: pytest.MonkeyPatch) -> None
     assert reader._inflated_room >= -MAX_OBJECT_BYTES
     monkeypatch.undo()
     assert oids(data) == [FIRST.oid]
+
+
+@pytest.mark.parametrize("step", [0, 1000])
+def test_what_is_kept_is_in_proportion_to_what_came(step: int) -> None:
+    """A pack of a few KiB must not make a held request keep MiB."""
+    text = "x" * (MAX_OBJECT_BYTES - 500)
+    bombs = [commit(oid(f"parent {number}"), message=text) for number in range(8)]
+    data = pack([packed(COMMIT, made.content, level=9) for made in bombs], count=100)
+    found, reader = read(data, step)
+    assert (found, reader.is_over) == ([], True)
+    stored = pack([packed(COMMIT, made.content, level=0) for made in bombs], count=100)
+    assert len(read(stored, step)[0]) == len(bombs)
 
 
 def test_many_objects_in_one_piece_cost_no_more_than_in_many(monkeypatch: pytest.MonkeyPatch) -> None:
