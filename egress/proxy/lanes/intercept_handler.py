@@ -205,13 +205,12 @@ class InterceptHandler:
 
     def needs_tick(self, now: float) -> bool:
         """Tell whether `tick` may find something; a connection that rests is looked at now and then."""
-        relay = self.relay
         try:
-            is_resting = relay is not None and relay.is_resting and not (self._opening or self._closing)
+            is_busy = self._opening or self._closing or self.relay is None or not self.relay.is_resting
         except BaseException as error:  # noqa: BLE001 - as everywhere; and the others of the lane get their look
             self._fail(error)
             return False
-        return not is_resting or now - self._ticked >= self._lane.limits.relay.rest_tick
+        return bool(is_busy) or now - self._ticked >= self._lane.limits.relay.rest_tick
 
     def tick(self, now: float) -> None:
         """End the stages that take too long; called about once a second, unless nothing can be found."""
@@ -476,8 +475,7 @@ class InterceptHandler:
                 self._refuse("internal")
 
     def _shut(self, code: str) -> None:
-        """Record every exchange; bytes that would still be sent are dropped."""
-        # Without a layer no event has an effect.
+        """Record every exchange; without a layer no event has an effect, and no more bytes are sent."""
         self._layer = None
         self._queue.clear()
         if self.relay is not None:
