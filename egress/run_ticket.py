@@ -111,13 +111,6 @@ def read_statement(text: str) -> TicketStatement | None:
         return None
 
 
-def checked_seconds(seconds: float) -> int:
-    """Return whole seconds for a ticket; raises `ValueError` for none, or too many."""
-    if not 1 <= seconds <= MAX_TICKET_SECONDS:
-        raise ValueError(f"a ticket holds for 1 to {MAX_TICKET_SECONDS} seconds")
-    return int(seconds)
-
-
 def parameters_of(values: Mapping[str, str]) -> Parameters:
     """Return values in the order in which they are kept."""
     return tuple(sorted(values.items()))

@@ -76,12 +76,13 @@ def parse(data: bytes, place: str, cure: str) -> tuple[ec.EllipticCurvePrivateKe
     try:
         key = load_pem_private_key(data, None)
         certificate = x509.load_pem_x509_certificate(data)
-    except (ValueError, TypeError):
+        # A pair that does not match would fail only later, in the TLS handshake of every client.
+        is_pair = certificate.public_key() == key.public_key()
+    except Exception:  # noqa: BLE001 - the library has many, and a proxy that follows the file would end
         raise ContentError(f"{place} contains no certificate authority", cure) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ContentError(f"the key in {place} is not a P-256 key", cure)
-    # A pair that does not match would fail only later, in the TLS handshake of every client.
-    if certificate.public_key() != key.public_key():
+    if not is_pair:
         raise ContentError(f"key and certificate in {place} do not belong together", cure)
     if not _is_root(certificate):
         raise ContentError(f"the certificate in {place} is not that of an Egress authority", cure)

@@ -92,6 +92,10 @@ def retire(api: ClusterApi, files: AuthorityFiles, now: datetime) -> Outcome:
         raise ContentError(
             "there is one authority, and nothing to retire", f"add one with `{_command(api)} --renew`"
         )
+    if RETIRED not in _notes(trust):
+        # Cut short behind the Secret: the replicas have their time from now on.
+        _put_trust(api, trust, None, {RETIRED: _text(now)})
+        return "retired"
     ready = _moment(trust, RETIRED, api) + MARGIN
     if now < ready:
         raise ContentError(
@@ -114,11 +118,14 @@ def _count(trust: Json) -> int:
     return str(data_of(trust).get(CERTIFICATE_KEY, "")).count("-----BEGIN CERTIFICATE-----")
 
 
-def _moment(trust: Json, annotation: str, api: ClusterApi) -> datetime:
+def _notes(trust: Json) -> Json:
     annotations = metadata_of(trust).get("annotations")
-    found = annotations.get(annotation) if isinstance(annotations, dict) else None
+    return annotations if isinstance(annotations, dict) else {}
+
+
+def _moment(trust: Json, annotation: str, api: ClusterApi) -> datetime:
     try:
-        return datetime.strptime(str(found), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        return datetime.strptime(str(_notes(trust).get(annotation)), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError:
         raise ContentError(
             f"the ConfigMap {TRUST_NAME} does not say when that began",

@@ -134,16 +134,20 @@ class ExecPlugin:
     def _read(self, process: subprocess.Popen[bytes], ended: int) -> bytes:
         """Return what a plugin prints until it ends; a child that goes on is not waited for."""
         end, output = time.monotonic() + self.seconds, bytearray()
-        pipes = [] if process.stdout is None else [process.stdout.fileno()]
-        while ready := select.select([*pipes, ended], [], [], max(0.0, end - time.monotonic()))[0]:
-            if ready == [ended]:
+        pipe = -1 if process.stdout is None else process.stdout.fileno()
+        # Not `select`: descriptors of a large program are beyond its numbers.
+        waiting = select.poll()
+        waiting.register(pipe, select.POLLIN)
+        waiting.register(ended, select.POLLIN)
+        while ready := waiting.poll(max(0.0, end - time.monotonic()) * 1000):
+            if [number for number, _ in ready] == [ended]:
                 return bytes(output)
-            data = os.read(pipes[0], MAX_OUTPUT_BYTES)
+            data = os.read(pipe, MAX_OUTPUT_BYTES)
             output += data
             if len(output) > MAX_OUTPUT_BYTES:
                 raise self._unusable(f"printed more than {MAX_OUTPUT_BYTES} bytes")
             if not data:
-                pipes.clear()
+                waiting.unregister(pipe)
         raise UnreadableError(
             f"the plugin {self.command.name} gave no token within {self.seconds:g} seconds", _BY_HAND
         )

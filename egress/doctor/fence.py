@@ -203,7 +203,14 @@ async def _replies(at: FenceAddress, seconds: float) -> bool:
 
     async def ask(sock: socket.socket) -> None:
         await loop.sock_sendall(sock, _QUESTION)
-        await loop.sock_recv(sock, 512)
+        # Not read by the loop: an answer that is cut off here stays in the socket, and is found there.
+        is_there = asyncio.Event()
+        loop.add_reader(sock, is_there.set)
+        try:
+            await is_there.wait()
+        finally:
+            loop.remove_reader(sock)
+        sock.recv(512)
 
     return await _try(socket.SOCK_DGRAM, at, seconds, ask)
 
@@ -212,7 +219,7 @@ type Talk = Callable[[socket.socket], Awaitable[object]]
 
 
 async def _try(kind: socket.SocketKind, at: FenceAddress, seconds: float, talk: Talk) -> bool:
-    """Connect and talk; a refusal or a timeout is no answer.
+    """Connect and talk; a refusal or silence is no answer.
 
     Raises `UnreadableError` for a fault of this pod.
     """
@@ -220,15 +227,26 @@ async def _try(kind: socket.SocketKind, at: FenceAddress, seconds: float, talk: 
     try:
         with socket.socket(family, kind) as sock:
             sock.settimeout(0)
-            async with asyncio.timeout(seconds):
-                await asyncio.get_running_loop().sock_connect(sock, (at.host, at.port))
-                await talk(sock)
-    except TimeoutError:
-        return False
+            try:
+                async with asyncio.timeout(seconds):
+                    await asyncio.get_running_loop().sock_connect(sock, (at.host, at.port))
+                    await talk(sock)
+            except TimeoutError:
+                # This process may have been stopped while the kernel took the answer.
+                return _has_answer(sock)
     except OSError as error:
         if error.errno in _OWN_FAULTS:
             raise UnreadableError(
                 f"cannot dial {at}: {reason_of(error)}", "the fence is not proved; give this container more"
             ) from None
         return False
+    return True
+
+
+def _has_answer(sock: socket.socket) -> bool:
+    """Say whether the kernel has an answer that was not read. Raises `OSError` if it has none."""
+    # Of a stream this is its peer, which it has once it is connected.
+    sock.getpeername()
+    if sock.type == socket.SOCK_DGRAM:
+        sock.recv(1)
     return True

@@ -23,6 +23,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Network
 
 from egress.kubernetes.pod_identity import (
+    TICKET_ANNOTATION,
     Annotations,
     IdentityFault,
     IdentityState,
@@ -69,6 +70,7 @@ class IdentityMap:
         self._pods_named: dict[str, set[str]] = {}
         self._sandboxes_of_template: dict[str, set[str]] = {}
         self._templates_named: dict[str, set[str]] = {}
+        self._with_ticket: dict[str, set[str]] = {}
 
     # Questions --------------------------------------------------------------------------------
 
@@ -110,11 +112,7 @@ class IdentityMap:
 
     def has_ticket(self, annotation: str) -> bool:
         """Report whether any pod or claim has a statement about this ticket."""
-        return any(
-            annotation in found.metadata.annotations
-            for kind in (WatchKind.CLAIMS, WatchKind.PODS)
-            for found in self._collections[kind].objects.values()
-        )
+        return annotation in self._with_ticket
 
     def has_pod(self, uid: str) -> bool:
         """Report whether a pod is there and has not ended."""
@@ -347,6 +345,8 @@ class IdentityMap:
         self._collections[_kind_of(found)].objects[uid] = found
         for index, key in self._keys(found):
             index.setdefault(key, set()).add(uid)
+        for annotation in _ticket_names(found):
+            self._with_ticket.setdefault(annotation, set()).add(uid)
         if (names := self._names_of(found)) is not None:
             names.setdefault(found.metadata.name, set()).add(uid)
         if template := _template_name(found):
@@ -359,6 +359,8 @@ class IdentityMap:
         del self._collections[_kind_of(found)].objects[uid]
         for index, key in self._keys(found):
             _discard(index, key, uid)
+        for annotation in _ticket_names(found):
+            _discard(self._with_ticket, annotation, uid)
         if (names := self._names_of(found)) is not None:
             _discard(names, found.metadata.name, uid)
         if template := _template_name(found):
@@ -411,6 +413,13 @@ def _is_pooled(found: WatchedSandbox) -> bool:
 def _template_name(found: WatchedObject) -> str:
     """Return the template on which the rights of a sandbox depend; empty for other objects, and in a pool."""
     return found.metadata.template if isinstance(found, WatchedSandbox) and not _is_pooled(found) else ""
+
+
+def _ticket_names(found: WatchedObject) -> tuple[str, ...]:
+    """Return the names of the statements about tickets that an object has."""
+    if not isinstance(found, WatchedPod | WatchedClaim):
+        return ()
+    return tuple(name for name in found.metadata.annotations if name.startswith(TICKET_ANNOTATION))
 
 
 def _discard[K](index: dict[K, set[str]], key: K, uid: str) -> None:

@@ -181,6 +181,24 @@ async def test_a_renewal_that_was_cut_short_is_finished_by_the_same_command(
         await renewed(api)
 
 
+async def test_an_end_that_was_cut_short_is_finished_by_the_same_command(
+    cluster: Cluster, api: ClusterApi
+) -> None:
+    await renewed(api)
+    cluster.refused = "egress-trust"
+    with pytest.raises(ApiRefusedError):
+        await retired(api, NOW + timedelta(days=1))
+    assert cluster.counts == (1, 2, 2)
+    cluster.refused = ""
+    # Nobody knows when the gateway got the new file, so its time begins now.
+    later = NOW + timedelta(days=2)
+    assert await retired(api, later) == "retired"
+    with pytest.raises(ContentError, match="may still sign with the old authority"):
+        await retired(api, later)
+    assert await retired(api, later + MARGIN) == "removed"
+    assert cluster.counts == (1, 1, 1)
+
+
 async def test_of_two_renewals_at_a_time_one_wins(cluster: Cluster, api: ClusterApi) -> None:
     results = await asyncio.gather(renewed(api), renewed(api), return_exceptions=True)
     refusals = [each for each in results if isinstance(each, BaseException)]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import resource
 import stat
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -165,3 +168,15 @@ async def test_a_refused_token_is_asked_for_again(tmp_path: Path) -> None:
             await asyncio.to_thread(call, api, "GET", path)
         assert (await asyncio.to_thread(call, api, "GET", path))["kind"] == "List"
     assert runs(tmp_path) == 2
+
+
+def test_a_program_with_many_open_files_gets_a_token(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2048), hard))
+    try:
+        with ExitStack() as stack:
+            for _ in range(1100):
+                stack.enter_context(open(os.devnull, "rb"))  # noqa: PTH123 - a descriptor
+            assert api_of(tmp_path, credential()).token() == TOKEN.encode()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -13,7 +13,7 @@ from egress.errors import UsageError
 from egress.proxy.ingress.ticket_check import ENDED_TICKET, FOREIGN_TICKET, UNKNOWN_TICKET
 from egress.proxy.lanes.engine import ProxyEngine
 from egress.rules.decide.parameters import parameter_fault
-from egress.run_ticket import MAX_TICKETS, RunTicket
+from egress.run_ticket import MAX_TICKETS, RunTicket, ticket_id
 from egress.types import Identity
 
 MAX_ALL_TICKETS: Final = 4096
@@ -39,8 +39,8 @@ class LocalTickets:
     # Questions of the ingress
 
     async def redeem(self, identity: Identity, peer: str, digest: str) -> Identity | str:  # noqa: ARG002 - a protocol
-        kept = next((each for each in self._kept.values() if each.ticket.digest == digest), None)
-        if kept is None or self._is_over(kept):
+        kept = self._kept.get(ticket_id(digest))
+        if kept is None or kept.ticket.digest != digest or self._is_over(kept):
             return UNKNOWN_TICKET
         return run_identity(identity, kept.ticket) if kept.sandbox == identity.sandbox else FOREIGN_TICKET
 

@@ -9,6 +9,7 @@ has no use of it.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -30,6 +31,8 @@ from egress.types import Identity
 WATCH_TIMEOUT: Final = 2.0
 """Seconds for the watch to tell of a ticket: a run may be quicker."""
 _POLL_INTERVAL: Final = 0.02
+MAX_WAITING_TICKETS: Final = 64
+"""Connections of one sandbox that wait for the watch; further ones have their answer at once."""
 CLOCK_DIFFERENCE: Final = 60
 """Seconds by which the clock of whoever writes a ticket may be ahead of ours."""
 
@@ -43,16 +46,24 @@ class PodTickets:
         self._engine = engine
         self._map = identities
         self._watch_timeout = watch_timeout
+        self._waiting: Counter[str] = Counter()
+        """How many connections wait for the watch, by sandbox."""
         self.on_refused: Callable[[PodIdentity, ProfileChoice], None] = lambda _found, _choice: None
         """Told of tickets that ask for what their template or the rules refuse."""
 
     async def redeem(self, identity: Identity, peer: str, digest: str) -> Identity | str:
+        found, sandbox = self._redeem(identity, peer, digest), identity.sandbox
+        if found != UNKNOWN_TICKET or self._waiting[sandbox] >= MAX_WAITING_TICKETS:
+            return found
         end = self._engine.clock.monotonic() + self._watch_timeout
-        while True:
-            found = self._redeem(identity, peer, digest)
-            if found != UNKNOWN_TICKET or self._engine.clock.monotonic() >= end:
-                return found
-            await asyncio.sleep(_POLL_INTERVAL)
+        self._waiting[sandbox] += 1
+        try:
+            while found == UNKNOWN_TICKET and self._engine.clock.monotonic() < end:
+                await asyncio.sleep(_POLL_INTERVAL)
+                found = self._redeem(identity, peer, digest)
+        finally:
+            self._waiting -= Counter((sandbox,))
+        return found
 
     def is_live(self, identity: Identity) -> bool:
         found = self._map.of_pod(identity.workload.pod_uid) if identity.workload else None

@@ -37,8 +37,8 @@ class MountedAuthority:
 
     async def run(self) -> None:
         """Follow the file until the task is cancelled."""
-        self._seen = self._fingerprint()
         while True:
+            # The first look reads the file, too: it may have changed since the proxy read it to start.
             await asyncio.sleep(POLL_INTERVAL)
             seen = self._fingerprint()
             if seen != self._seen or not self.current.is_valid_at(self.now()):

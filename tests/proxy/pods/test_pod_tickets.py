@@ -13,7 +13,7 @@ from egress.kubernetes.pod_identity import PodIdentity
 from egress.kubernetes.watch_events import EventType
 from egress.proxy.lanes.connection import CarriedConnection
 from egress.proxy.pods.pod_profile import ProfileChoice
-from egress.proxy.pods.pod_tickets import PodTickets
+from egress.proxy.pods.pod_tickets import MAX_WAITING_TICKETS, PodTickets
 from egress.run_ticket import MAX_TICKET_SECONDS, MAX_TICKETS, RunTicket, ticket_digest, write_statement
 from egress.types import Identity
 from tests.proxy.injecting_proxy import certs
@@ -273,6 +273,31 @@ async def test_a_run_that_is_quicker_than_the_watch_waits_for_it(cluster: Ticket
     cluster.annotate(cluster.statement(ticket))
     async with asyncio.timeout(20):
         assert isinstance(await asked, Identity)
+
+
+async def test_a_flood_of_wrong_tickets_does_not_wait(cluster: TicketedCluster) -> None:
+    patient = PodTickets(cluster.engine, cluster.map, watch_timeout=30)
+    who = cluster.pods.identify(ADDRESS).identity
+    waiting = [
+        asyncio.create_task(patient.redeem(who, ADDRESS, ticket_digest(new_ticket())))
+        for _ in range(MAX_WAITING_TICKETS)
+    ]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        assert await patient.redeem(who, ADDRESS, ticket_digest(new_ticket())) == "ticket.unknown"
+    assert not any(each.done() for each in waiting)
+    # Another sandbox has a number of its own, and whoever waits no more makes room.
+    cluster.tell(PODS, plain_pod("job", 3, OTHER, profile="reviewer"))
+    other = cluster.pods.identify(OTHER).identity
+    waiting.append(asyncio.create_task(patient.redeem(other, OTHER, ticket_digest(new_ticket()))))
+    waiting[0].cancel()
+    await asyncio.sleep(0.1)
+    waiting.append(asyncio.create_task(patient.redeem(who, ADDRESS, ticket_digest(new_ticket()))))
+    await asyncio.sleep(0.1)
+    assert not any(each.done() for each in waiting[1:])
+    for each in waiting:
+        each.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
 
 
 async def test_a_watch_that_is_lost_admits_no_run_and_cuts_none(cluster: TicketedCluster) -> None:

@@ -71,6 +71,15 @@ async def test_the_older_one_signs_until_it_ends_or_is_taken_out(tmp_path: Path)
     task.cancel()
 
 
+async def test_a_change_between_the_first_reading_and_the_first_look_is_seen(tmp_path: Path) -> None:
+    found = Follower(tmp_path / "authority.pem", authority(LIFE))
+    second = authority(LIFE)
+    found.write(second)
+    task = asyncio.create_task(found.follower.run())
+    await found.signs(second)
+    task.cancel()
+
+
 def test_a_file_has_a_bounded_number_of_authorities(tmp_path: Path) -> None:
     file = tmp_path / "authority.pem"
     file.write_bytes(authority(LIFE) * (MAX_AUTHORITIES + 1))

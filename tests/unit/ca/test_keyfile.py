@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -143,6 +145,23 @@ def test_what_is_no_authority_of_ours_is_refused(content: bytes, message: str, p
         keyfile.read(path)
     assert str(path) in raised.value.message
     assert "secret-looking" not in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("2a8648ce3d030107", "2a8648ce3d030177", id="curve"),
+        pytest.param("a003020102", "a003020161", id="version"),
+    ],
+)
+def test_a_kind_that_the_library_does_not_know_is_refused(before: str, after: str) -> None:
+    whole = broken = keyfile.as_pem(KEY, ROOT)
+    for text in re.findall(rb"-----BEGIN [A-Z ]+-----\n(.*?)-----END", whole, re.DOTALL):
+        data = base64.b64decode(text).replace(bytes.fromhex(before), bytes.fromhex(after))
+        broken = broken.replace(text, base64.encodebytes(data))
+    assert len(keyfile.parse_all(whole, "the file", "")) == 1
+    with pytest.raises(ContentError, match="the file contains no certificate authority"):
+        keyfile.parse_all(broken, "the file", "")
 
 
 def test_an_authority_is_loaded_by_its_file(path: Path) -> None:

@@ -134,6 +134,20 @@ def test_a_link_of_the_chain_that_is_deleted_cuts_and_denies(claimed: IdentityMa
     assert state(claimed) == expected
 
 
+def test_a_ticket_is_known_as_long_as_a_pod_or_a_claim_has_it(claimed: IdentityMap) -> None:
+    noted = claim("c", 2, "s", "reviewer"), pod("p", 3, ADDRESS)
+    for each in noted:
+        each["metadata"]["annotations"] = {"egress/ticket.t-1": "{}"}
+    put(claimed, CLAIMS, noted[0])
+    put(claimed, PODS, noted[1])
+    assert claimed.has_ticket("egress/ticket.t-1")
+    assert not claimed.has_ticket("egress/ticket.t-2")
+    put(claimed, CLAIMS, claim("c", 4, "s", "reviewer"))
+    assert claimed.has_ticket("egress/ticket.t-1")
+    delete(claimed, PODS, pod("p", 5, ADDRESS))
+    assert not claimed.has_ticket("egress/ticket.t-1")
+
+
 def test_two_live_pods_at_one_address_are_both_refused_and_cut(claimed: IdentityMap) -> None:
     put(claimed, SANDBOXES, sandbox("t", 3))
     assert put(claimed, PODS, pod("q", 4, ADDRESS, sandbox="t")) == {"p-uid"}
