@@ -25,6 +25,9 @@ class EgressError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        # A program that does not catch the error shows the cure below its traceback.
+        if hint:
+            self.add_note(f"hint: {hint}")
 
 
 class ContentError(EgressError):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from egress.errors import CODES
+from egress.inspect.kinds import KINDS
 from egress.rules.compile.policy_writer import Fields, flow
 from egress.rules.compile.single_rules import IMPLICIT_RULE_ID
 from egress.rules.decide.entry import Entry
@@ -183,6 +184,35 @@ def _is_its_own_pattern(path: str) -> bool:
         return False
 
 
+def _body_type(asked: DeniedRequest) -> DenialFix:
+    kind = KINDS.get(asked.answer.decision.body_kind)
+    if kind is None or asked.head.method not in kind.methods:
+        return DenialFix("send it as that type")
+    if kind.name == "git":
+        # The body of a push is binary, so no command line has it.
+        return DenialFix(
+            "rules with `git:` decide on the refs of a push: try one as a test of the rules, such as "
+            "`{ git: push acme/app refs/heads/x, expect: allow }`"
+        )
+    return DenialFix(
+        f"rules with `{kind.name}:` read the body: give it with --{kind.name}, or with --body and "
+        f"--header 'content-type: {min(kind.media_types)}'"
+    )
+
+
+def _root_field(asked: DeniedRequest) -> DenialFix:
+    operation, _, field = asked.answer.decision.item.partition(".")
+    return _graphql_key(f"{operation}: [{field}]")
+
+
+def _introspection(_: DeniedRequest) -> DenialFix:
+    return _graphql_key("introspection: true")
+
+
+def _graphql_key(key: str) -> DenialFix:
+    return DenialFix(f"to allow it, add `{key}` to `graphql` of a rule for this path")
+
+
 def _no_websocket(asked: DeniedRequest) -> DenialFix:
     # Every rule that fits takes other methods, and a handshake is GET: there is no rule to widen.
     if not any(rule.misses == WEBSOCKET_MISSES for rule in asked.answer.considered):
@@ -205,5 +235,8 @@ _ADVICE: dict[str, Callable[[DeniedRequest], DenialFix]] = {
     "method.refused": _method,
     "rule.denied": _denied,
     "rule.none": _no_rule,
+    "body.type": _body_type,
+    "graphql.field": _root_field,
+    "graphql.introspection": _introspection,
     "rule.websocket": _no_websocket,
 }

@@ -99,6 +99,9 @@ def explain(
     if given["body"] is not None and given["graphql"] is not None:
         raise click.UsageError("--graphql is the body already: leave --body out.")
     body = _body(given["body"], given["graphql"])
+    if body is None and method in ("GET", "HEAD"):
+        # Such a request has no body, and rules that ask for one decide on its head.
+        body = b""
     headers = _headers(given["headers"])
     if given["graphql"] is not None:
         headers = list(with_json_type(tuple((name.lower(), value) for name, value in headers)))

@@ -95,6 +95,13 @@ class LogEntry:
         return "" if self.text("rule") and code in SAID_BY_RULES else code
 
     @property
+    def body_item(self) -> str:
+        """The part of the body that decided, such as the ref of a push; empty where no rule read the body."""
+        facts = self.fields.get("facts")
+        item = facts.get("body_item") if isinstance(facts, dict) else ""
+        return item if isinstance(item, str) else ""
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """The names of the secrets that were sent, or were to be sent."""
         return secrets_of(self.fields)

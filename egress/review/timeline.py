@@ -169,8 +169,9 @@ def _answered(entry: LogEntry) -> Iterator[TimelineStage]:
     # Fields with a stage of their own come from the schema: a new one appears here by itself.
     for name, title in STAGE_TITLES.items():
         yield TimelineStage(title, _said(entry.fields.get(name)))
-    yield TimelineStage(
-        "found", _said({name: value for name, value in _facts(entry).items() if name != "reason"})
-    )
+    # A row each: a push has a fact for every ref. The name of a fact is text, so none can pose as a stage.
+    for name, value in _facts(entry).items():
+        if name != "reason" and (said := _said(value)):
+            yield TimelineStage("found", f"{name} {said}")
     moved = f"{entry.number('bytes_up')} bytes up, {entry.number('bytes_down')} bytes down"
     yield TimelineStage("ended", moved, entry.number("total_us"))

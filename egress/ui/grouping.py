@@ -96,7 +96,7 @@ def _said(entry: LogEntry) -> tuple[object, ...] | None:
     if not entry.verdict:
         return None
     names = ("event", "sandbox", "method", "host", "port", "path", "verdict", "status", "code", "rule")
-    return (*(entry.fields.get(name) for name in names), entry.secrets)
+    return (*(entry.fields.get(name) for name in names), entry.secrets, entry.body_item)
 
 
 def denial_groups(entries: Iterable[LogEntry]) -> list[DenialGroup]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def test_the_root_of_the_tree_cannot_be_raised_itself() -> None:
 def test_every_error_has_message_hint_code_and_exit_status(kind: type[EgressError]) -> None:
     error = kind("what happened", "what to do")
     assert (error.message, error.hint, str(error)) == ("what happened", "what to do", "what happened")
+    assert traceback.format_exception(error)[-1] == "hint: what to do\n"
     assert CODE.fullmatch(error.code)
     assert error.exit_status in {1, 2, 3}
 

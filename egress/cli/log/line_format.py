@@ -56,6 +56,8 @@ _OWN = frozenset(("seq", "time", "run", "event", "mac", "sandbox", "previous", "
 
 def _why(entry: LogEntry) -> str:
     parts = [entry.text("rule").rpartition("#")[2], entry.reason]
+    # All pushes to a repository have one path: the ref tells them apart.
+    parts += [entry.body_item]
     parts += [f"with {', '.join(entry.secrets)}"] if entry.secrets else []
     parts += [f"{entry.number('count')} times"] if entry.event == "folded" else []
     return _cut(" ".join(part for part in parts if part))

@@ -23,6 +23,9 @@ _CURES = {
     "apt asks as the user _apt, and as yours with `-o APT::Sandbox::User=NAME`",
     "graphql.field": "add the field to `graphql` of a rule for this path, if it is harmless",
     "graphql.": "see `graphql` of the rule for this path",
+    "git.repository": "add the repository to `fetch` or `push.repos` of a rule with `git:`",
+    "git.ref": "add the ref to `push.refs` of a rule with `git:`, if sandboxes may move it",
+    "git.": "see `git` of the rule for this repository",
     "body.": "see the rule for this path, which reads bodies",
     "proxy.": "this concerns access to the proxy, not the rules",
 }
@@ -41,10 +44,10 @@ def unfixable_reason(one: Observation) -> str:
         return f"it was allowed and failed: {_described(one.code)}" if one.code in CODES else ""
     if one.verdict is Verdict.CUT:
         return f"it was allowed and cut later: {_described(one.code)}"
+    if one.code.startswith(("git.", "graphql.")):
+        return f"a rule decides on its body: {_described(one.code)}"
     if not one.is_denied_by_rules:
         return f"no rule denied it, so a rule cannot allow it: {_described(one.code)}"
-    if one.code.startswith("graphql."):
-        return f"a rule decides on its body: {_described(one.code)}"
     if one.code in _IN_NO_LINE or (one.code == "path.ambiguous" and _is_plain(one.path)):
         return f"it was denied for a header or the query, and no rule lifts that: {_described(one.code)}"
     return ""

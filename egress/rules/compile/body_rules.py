@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from egress.inspect.kinds import KINDS
 from egress.rules.compile.git_rules import GIT_PATHS, git_predicate
@@ -18,6 +19,10 @@ BODY_KEYS = ("git", "graphql")
 """The keys of predicates on bodies."""
 _KEYS_OF_GIT = ("methods", "paths", "query", "content_type", "encoded_slash")
 """The keys of a rule that `git` stands for."""
+_GIT_HINTS: Final[Mapping[str, str]] = {
+    "methods": "leave it out: `git` has methods of its own",
+    "paths": "leave it out: repositories are named by their whole path, as in `group/app`",
+}
 
 
 def body_predicate(model: Allow | Deny | Host, at: DocumentCursor) -> BodyPredicate | None:
@@ -36,7 +41,7 @@ def body_predicate(model: Allow | Deny | Host, at: DocumentCursor) -> BodyPredic
             if getattr(model, key) is not None:
                 (at / key).key_error(
                     f"`{key}` cannot be combined with `git`",
-                    "leave it out: repositories are named by their whole path, as in `group/app`",
+                    _GIT_HINTS.get(key, "leave it out: `git` stands for all of a request of git"),
                 )
     if made is None:
         return None

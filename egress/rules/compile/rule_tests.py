@@ -156,6 +156,11 @@ def _parts(item: str | TestItem, at: DocumentCursor) -> tuple[str, str, str] | N
         if item.request:
             (at / "request").key_error("`request` cannot be combined with `git`", "leave it out")
         return None if asked is None else ("POST", asked.target, item.expect.strip())
+    if not item.request:
+        at.error(
+            "the key `request` is missing", "write it as in `request: POST /graphql`, or ask with `git:`"
+        )
+        return None
     request = _REQUEST.fullmatch(item.request.strip())
     if request is None:
         (at / "request").error("a request needs the form METHOD TARGET", "for example GET /user")

@@ -84,8 +84,7 @@ def _wrong_value(error: ErrorDetails, name: str) -> tuple[str, str]:
     if kind == "literal_error":
         expected = str(context.get("expected", "")).replace("'", "`").replace("True", "`true`")
         if isinstance(error["input"], str):
-            choices = [str(choice) for choice in expected.replace("`", "").replace(" or ", ", ").split(", ")]
-            return f"{quoted(error['input'])} is not one of {expected}", did_you_mean(error["input"], choices)
+            return _wrong_word(error["input"], expected)
         return f"this must be {expected}, not {found}", ""
     if kind in _EXPECTED_TYPES:
         hint = ""
@@ -102,6 +101,14 @@ def _wrong_value(error: ErrorDetails, name: str) -> tuple[str, str]:
     if kind == "too_short":
         return "this list must not be empty", _EMPTY_LIST_HINTS.get(name, "")
     return f"this is not a valid {name or 'value'}", ""
+
+
+def _wrong_word(word: str, expected: str) -> tuple[str, str]:
+    # Where `any` is the only word, a list may stand as well, and a list with this word was meant.
+    if expected == "`any`":
+        return f"this must be a list or `any`, not {quoted(word)}", "put it in brackets: [...]"
+    choices = expected.replace("`", "").replace(" or ", ", ").split(", ")
+    return f"{quoted(word)} is not one of {expected}", did_you_mean(word, choices)
 
 
 def _article(kinds: str) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from egress.cli.denial_fix import DenialFix, find_fix
+from egress.rules.compile.asked_body import graphql_body
 from egress.rules.decide.explain import explain
 from egress.rules.decide.policy import Policy
 from egress.types import Head, Identity
@@ -177,3 +180,37 @@ def test_a_port_of_a_preset_is_opened_in_an_entry_of_the_file() -> None:
     rules = policy("use: [p]", presets={"p": "title: P\nhosts:\n  p.example.com: {methods: [GET]}\n"})
     found = advice("GET https://p.example.com:8443/", rules)
     assert found.yaml == ("hosts:", "  p.example.com:", "    ports: [443, 8443]")
+
+
+BODIES = """\
+hosts:
+  git.example.com:
+    allow:
+      - {id: work, git: {push: {repos: [acme/app], refs: ["refs/heads/agent/**"]}}}
+  api.example.com:
+    allow:
+      - {id: ask, paths: [/graphql], graphql: {query: [viewer]}}
+"""
+
+
+def on_body(document: str) -> str:
+    rules = policy(BODIES)
+    asked = head("POST https://api.example.com/graphql")
+    asked = replace(asked, headers=(("content-type", "application/json"),))
+    body = graphql_body(document)
+    return find_fix(rules, asked, explain(rules, Identity("box"), asked, NOW, body=body)).sentence
+
+
+def test_an_operator_is_told_which_field_to_add() -> None:
+    assert "`mutation: [addComment]`" in on_body("mutation { me: addComment { id } }")
+    assert "`introspection: true`" in on_body("{ __schema { types { name } } }")
+
+
+def test_a_body_of_no_type_is_told_how_to_be_given() -> None:
+    rules = policy(BODIES)
+    graphql = advice("POST https://api.example.com/graphql", rules).sentence
+    assert "--graphql" in graphql
+    assert "content-type: application/json" in graphql
+    push = advice("POST https://git.example.com/acme/app/git-receive-pack", rules).sentence
+    assert "{ git: push acme/app refs/heads/x, expect: allow }" in push
+    assert advice("PUT https://api.example.com/graphql", rules).sentence

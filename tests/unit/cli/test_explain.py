@@ -278,3 +278,15 @@ def test_a_body_that_is_not_given_is_what_decides(capsys: Captured) -> None:
 
 def test_a_request_has_one_body() -> None:
     assert main([*ASKED, "--graphql", "{a}", "--body", "{}"]) == 2
+
+
+def test_the_question_of_git_before_a_push_has_no_body(capsys: Captured) -> None:
+    Path("git.yaml").write_text(
+        "version: 1\nhosts:\n  git.example.com:\n    allow:\n"
+        "      - {id: work, git: {push: {repos: [acme/app], refs: ['refs/heads/x']}}}\n",
+        "utf-8",
+    )
+    asked = "https://git.example.com/acme/{}/info/refs?service=git-receive-pack"
+    assert main(["explain", "GET", asked.format("app"), "git.yaml"]) == 0
+    assert main(["explain", "GET", asked.format("other"), "git.yaml"]) == 1
+    assert "code git.repository, status 403" in squeezed(capsys.readouterr().out)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from egress.audit.fields import MAX_FACTS
 from egress.audit.schema import LINE_KINDS
 from egress.review.entry import ODD, NotALineError, parse, texts_of
 from tests.unit.audit.sample import files
@@ -139,7 +140,7 @@ def test_texts_are_found_however_deep_they_are() -> None:
         {"a": None},
         {"a": 1.5},
         {"a": "x" * 300},
-        dict.fromkeys("abcdefghijklmnopq", 1),
+        {f"n{number}": 1 for number in range(MAX_FACTS + 1)},
     ],
 )
 def test_a_line_with_facts_beyond_their_bounds_is_damaged(facts: object) -> None:

@@ -72,8 +72,16 @@ def test_fields_of_any_type_make_a_story() -> None:
 def test_facts_and_fields_with_a_title_are_told() -> None:
     facts = {"graphql.operation": "query", "depth": 3, "cached": True, "empty": ""}
     line = LogEntry(1, "", 0, "exchange", {"event": "exchange", "facts": facts}, b"")
+    found = [stage.text for stage in build_timeline(line) if stage.name == "found"]
+    assert found == ["graphql.operation query", "depth 3", "cached yes"]
+
+
+def test_a_fact_does_not_pose_as_a_stage() -> None:
+    line = LogEntry(
+        1, "", 0, "exchange", {"event": "exchange", "method": "GET", "facts": {"asked": "x"}}, b""
+    )
     told = {stage.name: stage.text for stage in build_timeline(line)}
-    assert told["found"] == "graphql.operation query, depth 3, cached yes, empty "
+    assert (told["asked"].split()[0], told["found"]) == ("GET", "asked x")
 
 
 def test_the_reason_of_a_deny_is_told_with_the_decision() -> None:

@@ -253,7 +253,7 @@ def test_nothing_of_a_line_is_markup_on_any_page(tmp_path: Path) -> None:
     """Every field holds the payload; the good twin, an unescaped page, is in tests/ui."""
     bad = dict.fromkeys(FIELDS, BAD)
     injected = [{"secret": BAD, "slot": BAD}]
-    lines = [line(1, **bad, injected=injected, scrubbed={BAD: 1}), denied(2, **bad)]
+    lines = [line(1, **bad, injected=injected, scrubbed={BAD: 1}), denied(2, **bad, facts={"body_item": BAD})]
     lines.append(
         line(3, event=BAD, verdict=None, host="", request="", connection="", reason=BAD, **{BAD: BAD})
     )
@@ -321,6 +321,14 @@ def test_equal_lines_are_one_row_with_their_number(tmp_path: Path) -> None:
     assert text.partition('id="lines"')[2].count('<tr class="deny">') == 1
     assert "×20</b>" in text
     assert "20 equal lines, the first at 2026-03-01 09:30:01 UTC" in text
+
+
+def test_refused_pushes_of_different_refs_are_rows_of_their_own(tmp_path: Path) -> None:
+    refs = ["refs/heads/main", "refs/heads/main", "refs/heads/other"]
+    lines = [denied(n, facts={"body_item": f"update {ref}"}) for n, ref in enumerate(refs, 1)]
+    text = ask(app(tmp_path, lines), "/?verdict=deny").text.partition('id="lines"')[2]
+    assert (text.count('<tr class="deny">'), text.count("update refs/heads/main")) == (2, 1)
+    assert "update refs/heads/other" in text
 
 
 def test_what_was_stopped_stands_first_by_host_and_reason(tmp_path: Path) -> None:

@@ -49,3 +49,11 @@ def test_programs_get_lines_that_terminals_may_see(capsys: pytest.CaptureFixture
     assert said.splitlines()[1] == ",".join(CSV_COLUMNS)
     assert ",'+1," in said
     assert ",5,,,," in said
+
+
+def test_refused_pushes_differ_by_their_refs() -> None:
+    told = (
+        '"event":"exchange","verdict":"deny","code":"git.ref","facts":{"body_item":"update refs/heads/main"}'
+    )
+    assert shown(entry(told))[5] == "git.ref update refs/heads/main"
+    assert shown(entry(told.replace('"update refs/heads/main"', "7")))[5] == "git.ref"

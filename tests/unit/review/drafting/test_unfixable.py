@@ -56,3 +56,12 @@ def test_a_client_of_another_user_is_told_how_apt_becomes_that_user() -> None:
     reason = unfixable_reason(of(denied("proxy.identity")))
     assert "run the client as the user that the listener serves" in reason
     assert "`-o APT::Sandbox::User=NAME`" in reason
+
+
+def test_a_refused_push_is_not_said_to_be_beyond_the_rules() -> None:
+    reason = unfixable_reason(of(denied("git.ref")))
+    assert reason.startswith("a rule decides on its body")
+    assert "`push.refs`" in reason
+    assert all(
+        "cannot allow" not in unfixable_reason(of(denied(code))) for code in CODES if code.startswith("git.")
+    )

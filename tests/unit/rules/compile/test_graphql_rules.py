@@ -36,7 +36,7 @@ def rule_of(rule: str) -> Rule:
         ("graphql: {query: []}", "an empty list matches nothing"),
         ("graphql: {query: [a-b]}", "`a-b` is not the name of a root field"),
         ("graphql: {query: [__schema]}", "`__schema` cannot be listed"),
-        ("graphql: {query: all}", "`all` is not one of"),
+        ("graphql: {query: all}", "this must be a list or `any`, not `all`"),
         ("graphql: {query: any, batch: 0}", "this must be at least 1"),
         ("graphql: {query: any, no_fields: ['a*']}", "`a*` is not the name of a field"),
         ("graphql: {query: any, persisted: {abc: {query: [a]}}}", "this is not the digest of a document"),
