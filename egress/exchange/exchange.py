@@ -35,7 +35,7 @@ from egress.exchange.messages import (
     Response,
     read_trace_parent,
 )
-from egress.exchange.recorded_query import SecretCheck, recorded_query
+from egress.exchange.recorded_query import HIDDEN_TEXT, SecretCheck, recorded_query
 from egress.exchange.request import (
     shown_method,
     shown_path,
@@ -266,15 +266,21 @@ class Exchange(RequestSteps):
             bytes_down=noted.down,
             policy=self.policy.digest,
             query=recorded_query(decision, self._effects, check) if "?" in target else (),
-            facts=self._facts(sent=sent, is_end_proven=is_end_proven),
+            facts=self._facts(check, sent=sent, is_end_proven=is_end_proven),
             trace=read_trace_parent(request.headers) if request else None,
         )
 
     # Inside
 
-    def _facts(self, *, sent: bool, is_end_proven: bool) -> Mapping[str, FactValue]:
+    def _facts(self, check: SecretCheck, *, sent: bool, is_end_proven: bool) -> Mapping[str, FactValue]:
         facts = self._record.facts(sent=sent, is_end_proven=is_end_proven)
-        return facts if self._reading is None else {**facts, **self._reading.log(self._decision)}
+        if self._reading is None:
+            return facts
+        said = {
+            name: HIDDEN_TEXT if isinstance(value, str) and check.holds(value) else value
+            for name, value in self._reading.log(self._decision).items()
+        }
+        return {**facts, **said}
 
     def _cleaned(self, response: Response) -> AnswerHead | CutExchange:
         answer = cleaned_answer(

@@ -125,6 +125,23 @@ def test_a_stated_length_over_the_limit_of_the_entry_is_refused_at_the_head() ->
     assert one.finish().code == "limit.request_body"
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_known_secret_is_not_recorded_as_a_finding(known: bool) -> None:
+    one = Exchange(
+        policy_of(),
+        Identity("box"),
+        Destination("https", HOST, 443),
+        knows=lambda text: known and "hunter2" in text,
+    )
+    one.begin(Request("POST", "/graphql", (("host", HOST), ("content-type", "application/json"))), NOW)
+    one.inspect(envelope("{viewer hunter2}"))
+    assert isinstance(one.inspect_end(), DenyRequest)
+    facts = one.finish().facts
+    assert facts["body"] == "graphql"
+    assert facts["graphql_query"] == ("***" if known else "viewer hunter2")
+    assert facts["body_item"] == ("***" if known else "query.hunter2")
+
+
 def test_a_reload_judges_a_sent_request_by_its_facts() -> None:
     one = held(policy_of())
     assert one.would_begin(policy_of(), NOW)
