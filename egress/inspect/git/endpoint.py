@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Literal
+from urllib.parse import unquote
 
 from egress.inspect.inspector import Unreadable
 
@@ -25,7 +26,7 @@ class GitEndpoint:
     """One step of a fetch or a push."""
 
     repository: str
-    """The path of the repository, without its first slash and without `.git`."""
+    """The path of the repository, decoded, without its first slash and without `.git`."""
     service: Service
     is_discovery: bool
 
@@ -44,7 +45,13 @@ def read_endpoint(method: str, target: str) -> GitEndpoint | Unreadable:
     else:
         return Unreadable("git.endpoint", "the path is not one of git over smart HTTP")
     repository = path[1 : -len(end)].removesuffix(".git")
-    if not (path.startswith("/") and repository) or repository.endswith("/") or "%2f" in repository.lower():
+    encoded_slash = "%2f" in repository.lower()
+    try:
+        # Servers decode it: a rule on `acme/c++` is about `acme/c%2B%2B`, too.
+        repository = unquote(repository, errors="strict")
+    except UnicodeDecodeError:
+        return Unreadable("git.endpoint", "the path of the repository is not UTF-8")
+    if encoded_slash or not (path.startswith("/") and repository) or repository.endswith("/"):
         return Unreadable("git.endpoint", "the path names no repository")
     if end != _DISCOVERY:
         if method != "POST" or mark:

@@ -18,6 +18,10 @@ from egress.inspect.inspector import Unreadable
         ("POST", "/acme/app.git.git/git-receive-pack", GitEndpoint("acme/app.git", PUSH, False)),
         ("POST", "/app.git/git-receive-pack", GitEndpoint("app", PUSH, False)),
         ("POST", "/ACME/App/git-receive-pack", GitEndpoint("ACME/App", PUSH, False)),
+        # A deny of `acme/c++` must not be passed by another spelling of it.
+        ("POST", "/acme/c++/git-receive-pack", GitEndpoint("acme/c++", PUSH, False)),
+        ("POST", "/acme/c%2B%2B.git/git-receive-pack", GitEndpoint("acme/c++", PUSH, False)),
+        ("POST", "/acme/%C3%BCber/git-receive-pack", GitEndpoint("acme/über", PUSH, False)),
     ],
 )
 def test_reads_the_steps_of_fetch_and_push(method: str, target: str, expected: GitEndpoint) -> None:
@@ -46,6 +50,7 @@ def test_reads_the_steps_of_fetch_and_push(method: str, target: str, expected: G
         ("POST", "/acme/app/Git-Receive-Pack"),
         ("POST", "/acme%2Fapp/git-receive-pack"),
         ("POST", "/acme%2fapp/git-receive-pack"),
+        ("POST", "/acme/%FF/git-receive-pack"),
         ("POST", "//git-receive-pack"),
         ("POST", "/git-receive-pack"),
         ("POST", "/.git/git-receive-pack"),
