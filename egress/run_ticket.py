@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -103,8 +104,12 @@ def write_statement(ticket: RunTicket, pod_uid: str) -> str:
 
 def read_statement(text: str) -> TicketStatement | None:
     """Read the text of an annotation; None for one that is no statement, and so no ticket."""
-    if len(text) > MAX_STATEMENT_CHARS:
-        return None
+    return _parsed(text) if len(text) <= MAX_STATEMENT_CHARS else None
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> TicketStatement | None:
+    # Kept: a gateway reads the statements of a claim again for each of its runs.
     try:
         return msgspec.json.decode(text, type=TicketStatement)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

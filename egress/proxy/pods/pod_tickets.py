@@ -30,7 +30,9 @@ from egress.types import Identity
 
 WATCH_TIMEOUT: Final = 2.0
 """Seconds for the watch to tell of a ticket: a run may be quicker."""
-_POLL_INTERVAL: Final = 0.02
+_MIN_PAUSE: Final = 0.02
+_MAX_PAUSE: Final = 0.2
+"""The first look is soon, since a watch is quick. Each one reads all tickets of a claim."""
 MAX_WAITING_TICKETS: Final = 64
 """Connections of one sandbox that wait for the watch; further ones have their answer at once."""
 CLOCK_DIFFERENCE: Final = 60
@@ -55,11 +57,12 @@ class PodTickets:
         found, sandbox = self._redeem(identity, peer, digest), identity.sandbox
         if found != UNKNOWN_TICKET or self._waiting[sandbox] >= MAX_WAITING_TICKETS:
             return found
-        end = self._engine.clock.monotonic() + self._watch_timeout
+        end, pause = self._engine.clock.monotonic() + self._watch_timeout, _MIN_PAUSE
         self._waiting[sandbox] += 1
         try:
             while found == UNKNOWN_TICKET and self._engine.clock.monotonic() < end:
-                await asyncio.sleep(_POLL_INTERVAL)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _MAX_PAUSE)
                 found = self._redeem(identity, peer, digest)
         finally:
             self._waiting -= Counter((sandbox,))
@@ -85,9 +88,16 @@ class PodTickets:
             self._cut(self._engine.live.of_ticket(ticket))
 
     def _cut(self, carried: tuple[LiveConnection, ...]) -> None:
+        # Asked once for all connections of a run: the answer takes a reading of all tickets of its claim.
+        live: dict[tuple[Identity, str], bool] = {}
         for each in carried:
             identity = each.admitted.identity
-            if identity.ticket and not self.is_live(identity):
+            if not identity.ticket:
+                continue
+            run = identity, identity.workload.pod_uid if identity.workload else ""
+            if run not in live:
+                live[run] = self.is_live(identity)
+            if not live[run]:
                 each.close(ENDED_TICKET)
 
     def _redeem(self, identity: Identity, peer: str, digest: str) -> Identity | str:

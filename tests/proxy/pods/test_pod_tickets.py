@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from egress.kubernetes.pod_identity import PodIdentity
 from egress.kubernetes.watch_events import EventType
 from egress.proxy.lanes.connection import CarriedConnection
+from egress.proxy.pods import pod_tickets
 from egress.proxy.pods.pod_profile import ProfileChoice
 from egress.proxy.pods.pod_tickets import MAX_WAITING_TICKETS, PodTickets
 from egress.run_ticket import MAX_TICKET_SECONDS, MAX_TICKETS, RunTicket, ticket_digest, write_statement
@@ -273,6 +276,34 @@ async def test_a_run_that_is_quicker_than_the_watch_waits_for_it(cluster: Ticket
     cluster.annotate(cluster.statement(ticket))
     async with asyncio.timeout(20):
         assert isinstance(await asked, Identity)
+
+
+async def test_a_claim_with_many_annotations_is_seldom_read(
+    cluster: TicketedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tickets = [new_ticket() for _ in range(3)]
+    cluster.annotate({key: text for each in tickets for key, text in cluster.statement(each).items()})
+    carried = [await cluster.carry(each) for each in tickets for _ in range(10)]
+    looks, live, moment = 0, PodTickets._live, cluster.engine.clock.monotonic()
+
+    def counted(*given: Any) -> Mapping[str, RunTicket]:  # noqa: ANN401 - as it takes them
+        nonlocal looks
+        looks += 1
+        return live(*given)
+
+    async def sleep(seconds: float) -> None:
+        nonlocal moment
+        moment += seconds
+
+    monkeypatch.setattr(PodTickets, "_live", counted)
+    cluster.tickets.cut_ended()
+    assert (looks, [each.codes for each in carried]) == (len(tickets), [[]] * len(carried))
+    monkeypatch.setattr(pod_tickets, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(cluster.engine.clock, "monotonic", lambda: moment)
+    looks, waited = 0, PodTickets(cluster.engine, cluster.map)
+    who = cluster.pods.identify(ADDRESS).identity
+    assert await waited.redeem(who, ADDRESS, ticket_digest(new_ticket())) == "ticket.unknown"
+    assert 10 < looks < 20
 
 
 async def test_a_flood_of_wrong_tickets_does_not_wait(cluster: TicketedCluster) -> None:
