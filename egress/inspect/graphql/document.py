@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MAX_DOCUMENT_BYTES: Final = 64 * 1024
 MAX_DOCUMENT_TOKENS: Final = 4000
 MAX_SELECTION_DEPTH: Final = 100
+MAX_OPERATIONS: Final = 32
+"""Each operation has root fields of its own, and all may spread one long fragment."""
 
 _TOKEN: Final = re.compile(
     r'"""(?:[^"\\]++|\\"""|\\|"(?!""))*+(?:""")?+|"(?:[^"\\\n\r]++|\\.)*+"?+|#[^\n\r]*+'
@@ -119,6 +121,8 @@ class _Reading:
         names = [_name(each) for each in self.operations]
         if not names:
             raise DocumentError("graphql.document", "it has no operation")
+        if len(names) > MAX_OPERATIONS:
+            raise DocumentError("graphql.syntax", "it has too many operations")
         if len(set(names)) != len(names) or ("" in names and len(names) > 1):
             raise DocumentError("graphql.document", "its operations cannot be told apart by name")
         self._wanted = set[str]().union(*(self._walk(each.selection_set) for each in self.operations))

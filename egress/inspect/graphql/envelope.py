@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from egress.inspect.graphql.document import DocumentError, GraphqlDocument, OperationType, read_document
+from egress.inspect.graphql.document import (
+    MAX_DOCUMENT_BYTES,
+    DocumentError,
+    GraphqlDocument,
+    OperationType,
+    read_document,
+)
 from egress.inspect.inspector import Unreadable
 from egress.inspect.strict_json import JsonValue, StrictJsonError, read_strict_json
 from egress.name_folding import fold_parameter
@@ -22,6 +28,8 @@ ENVELOPE_NAMES: Final = frozenset({"query", "variables", "operationName", "exten
 STORED_DOCUMENT_NAMES: Final = frozenset({"id", "documentId", "queryId"})
 _FOLDED_NAMES: Final = {fold_parameter(name) for name in ENVELOPE_NAMES | STORED_DOCUMENT_NAMES}
 _PERSISTED_NAMES: Final = frozenset({"version", "sha256Hash"})
+MAX_BATCH: Final = 64
+"""No rule allows a longer one."""
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -71,6 +79,11 @@ def read_body(data: bytes) -> tuple[GraphqlItem, ...]:
         return tuple(_items(value))
     if not value:
         raise EnvelopeError("graphql.envelope", "the batch is empty")
+    if len(value) > MAX_BATCH:
+        raise EnvelopeError("graphql.batch", "the batch is too long")
+    texts = [each.get("query") for each in value if isinstance(each, dict)]
+    if sum(len(text) for text in texts if isinstance(text, str)) > MAX_DOCUMENT_BYTES:
+        raise EnvelopeError("graphql.syntax", "the documents of the batch are too long")
     return tuple(dict.fromkeys(item for each in value for item in _items(each, batch=len(value))))
 
 
@@ -140,9 +153,10 @@ def _items(value: JsonValue, *, batch: int = 0, is_get: bool = False) -> Iterato
     if digest and digest != hashlib.sha256(text.encode("utf-8")).hexdigest():
         raise EnvelopeError("graphql.persisted", "the digest is that of another document")
     document = _document(text, name or "")
-    for operation in document.operations:
-        for each in operation.fields:
-            yield RootField(operation.type, each, document.inner_fields, batch, is_get)
+    # Operations may have fields in common, by a fragment: each is judged once.
+    fields = {(operation.type, each): None for operation in document.operations for each in operation.fields}
+    for kind, each in fields:
+        yield RootField(kind, each, document.inner_fields, batch, is_get)
 
 
 def _document(text: str, name: str) -> GraphqlDocument:

@@ -70,6 +70,7 @@ def test_a_document_that_servers_read_differently_is_refused(text: str) -> None:
     ["", "{", "{a", "query", "{a(}", "{a: }", "{...on}", "{a\x00}", "fragment on on Q{a}", '{a(b:"\n")}',
      "{a" * 101 + "}" * 101, "{a" * 30_000, "{" + "a " * 4001 + "}", "{a(b:" + "[" * 3000 + ")}",
      "{a}" + "," * MAX_DOCUMENT_BYTES,
+     "".join(f"query q{number}{{...f}}" for number in range(33)) + "fragment f on Q{a}",
      # Texts that never end are looked at once, not from each of their quotes: that would take seconds.
      '{a(b:"' + '\\"' * 32_000, '{a(b:"""\n' + '\\"""\n' * 13_000],
 )  # fmt: skip

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from egress.inspect.graphql.envelope import (
+    MAX_BATCH,
     EnvelopeError,
     RootField,
     StoredDocument,
@@ -58,6 +59,22 @@ def test_a_value_that_is_no_envelope_is_refused(data: bytes) -> None:
 def test_a_digest_is_a_sha256_in_lower_case(name: object) -> None:
     stored = {"extensions": {"persistedQuery": {"version": 1, "sha256Hash": name}}}
     assert code_of(json.dumps(stored).encode()) == "graphql.persisted"
+
+
+def test_a_batch_costs_no_more_than_one_large_document() -> None:
+    """All of its documents together are as long as one may be."""
+    text = "{" + "a " * 3000 + "}"
+    ten, eleven = ([{"query": text}] * number for number in (10, 11))
+    assert len(read_body(json.dumps(ten).encode())) == 1
+    assert code_of(json.dumps(eleven).encode()) == "graphql.syntax"
+    assert len(read_body(json.dumps([{"query": READ}] * MAX_BATCH).encode())) == 1
+    assert code_of(json.dumps([{"query": READ}] * (MAX_BATCH + 1)).encode()) == "graphql.batch"
+
+
+def test_operations_with_fields_in_common_have_them_once() -> None:
+    operations = "".join(f"query q{number}{{...f}}" for number in range(31))
+    body = envelope(f"{operations} mutation m{{a}} fragment f on Q{{a b}}", operationName="m")
+    assert [str(item) for item in read_body(body)] == ["query.a", "query.b", "mutation.a"]
 
 
 def test_a_batch_has_the_items_of_all_its_envelopes() -> None:
