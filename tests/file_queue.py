@@ -9,7 +9,7 @@ other; with pytest-xdist every worker reads all files before it begins.
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,15 @@ class FileQueue:
         self._names = names
         self._is_broken = False
         self._collected = 0
+        self._folders: dict[Path, pytest.Collector] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_directory(
+        self, path: Path
+    ) -> Generator[None, pytest.Collector | None, pytest.Collector | None]:
+        """Give each folder one node for good: the fixtures of its conftest belong to its first one."""
+        made = yield
+        return made and self._folders.setdefault(path, made)
 
     def pytest_collection(self, session: pytest.Session) -> bool:
         """Collect nothing yet."""
