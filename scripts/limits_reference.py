@@ -89,6 +89,12 @@ SECTIONS: dict[str, dict[str, Row]] = {
             "`limit.memory`",
             "",
         ),
+        "Resource.HELD_BODIES": (
+            "Memory to hold bodies that rules read",
+            share(Resource.HELD_BODIES, of_bytes=True),
+            "`limit.held_bodies`",
+            "",
+        ),
         "turns.TURN_SECONDS": (
             "Time in a round of the event loop, before others have theirs",
             f"{turns.TURN_SECONDS * 1000:g} ms",

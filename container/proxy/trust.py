@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from egress import environment
-from egress.ca import DEFAULT_NAME, AuthorityStore, public_roots
+from egress.ca import AuthorityStore, public_roots
 from egress.errors import EgressError
 from egress.policy.state_dir_ownership import make_state_dir
 from egress.runtime.kit import Kit, ProxyAddress, make_kit
@@ -28,7 +28,7 @@ def main(out: Path, folder: str, host: str, port: str = "3128") -> None:
     """Write the whole kit. Raises `EgressError`."""
     state = environment.state_dir(environment.read_environment())
     make_state_dir(state)
-    authority = AuthorityStore(state / "ca").open(DEFAULT_NAME, int(time.time()))  # noqa: TID251 - asked for by its user, at the time it runs
+    authority = AuthorityStore(state / "ca").open("default", int(time.time()))  # noqa: TID251 - asked for by its user, at the time it runs
     kit = make_kit(authority.certificate_pem, public_roots(), ProxyAddress(host, int(port)), folder=folder)
     for path, file in kit.files.items():
         put(out / Path(path).relative_to(folder), file.content)

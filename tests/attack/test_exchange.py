@@ -25,7 +25,7 @@ from egress.exchange import (
     Response,
     SendRequest,
 )
-from egress.exchange import exchange as machines
+from egress.exchange import request_steps as machines
 from egress.http1 import RequestReader, encode_request_head
 from egress.http1.fields import ReadFields
 from egress.http1.heads import RequestHead

@@ -147,9 +147,12 @@ def test_the_labels_of_the_workload_give_it_no_rights_of_the_proxy() -> None:
 
 
 def test_only_workloads_reach_the_proxy() -> None:
-    (come,) = part("NetworkPolicy", "proxy")["spec"]["ingress"]
-    (source,) = come["from"]
+    workloads, replicas = part("NetworkPolicy", "proxy")["spec"]["ingress"]
+    (source,) = workloads["from"]
     assert source["podSelector"]["matchLabels"].items() <= WORKLOAD["metadata"]["labels"].items()
+    # The replicas compare what they know, at the port of readiness and at no other.
+    assert replicas["from"] == [{"podSelector": {"matchLabels": {"app": "egress-proxy"}}}]
+    assert replicas["ports"] == [{"port": 8081}]
 
 
 def test_the_proxy_reaches_nothing_near() -> None:

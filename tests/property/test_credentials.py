@@ -388,8 +388,6 @@ def test_a_swapped_path_keeps_its_segments(value: bytes) -> None:
 def test_stand_ins_are_equal_only_for_equal_sandbox_and_name(
     like: Shape, key: bytes, other_key: bytes, name: str, other: str
 ) -> None:
-    assume(name.isascii() or name.isprintable())
-    assume(other.isascii() or other.isprintable())
     # HMAC pads short keys with zeros, so keys are compared as it sees them.
     same = (key.ljust(64, b"\0"), name) == (other_key.ljust(64, b"\0"), other)
     assert (make_placeholder(like, key, name) == make_placeholder(like, other_key, other)) is same

@@ -13,6 +13,7 @@ CAPACITIES = {
     "exchanges": Capacity(3, 2),
     "windows": Capacity(400, 200),
     "decoders": Capacity(50, 40),
+    "held_bodies": Capacity(60, 30),
 }
 STEP = st.tuples(
     st.sampled_from(["open", "take", "give", "part", "close"]),

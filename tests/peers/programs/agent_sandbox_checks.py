@@ -158,7 +158,8 @@ def wishes_that_are_not_met() -> None:
         own.create_sandbox("python", volume_claim_templates=[{"metadata": {"name": "data"}}])
     with refused(SandboxClaimFailedError, "InvalidMetadata", "profile"):
         own.create_sandbox("python", pod_annotations={"egress/profile": "admin"})
-    with refused(SandboxClaimFailedError, "InvalidMetadata"):
+    # The rules of this server declare no parameter.
+    with refused(SandboxClaimFailedError, "the rules declare no parameter REPO"):
         own.create_sandbox("python", pod_annotations={"egress/param.REPO": "a/b"})
     # The client takes back what it could not use.
     assert own.list_all_sandboxes() == []
