@@ -27,7 +27,7 @@ async def test_a_body_comes_whole_and_the_token_is_sent(tmp_path: Path) -> None:
     async with running(tmp_path, server) as api:
         assert b'"items": []' in await body(api)
         (tmp_path / "token").write_text("another")
-        with pytest.raises(ContentError, match=r"401 to /api/v1/namespaces/agents/pods$"):
+        with pytest.raises(ContentError, match=r"401 to /api/v1/namespaces/agents/pods\nhint"):
             await body(api)
     assert server.requests == [PATH, PATH]
 
