@@ -9,14 +9,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Final, Literal
 
 import msgspec
 
-from egress.types import Parameters
+from egress.types import Parameters, parameters_of
 
 TICKET_PREFIX: Final = "egress-run-"
 """The beginning of a ticket. Other credentials of a client for its proxy are no tickets."""
@@ -93,7 +92,7 @@ class TicketStatement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def ticket(self) -> RunTicket:
-        return RunTicket(self.digest, self.expires, self.profile, tuple(sorted(self.params.items())))
+        return RunTicket(self.digest, self.expires, self.profile, parameters_of(self.params))
 
 
 def write_statement(ticket: RunTicket, pod_uid: str) -> str:
@@ -114,8 +113,3 @@ def _parsed(text: str) -> TicketStatement | None:
         return msgspec.json.decode(text, type=TicketStatement)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-
-
-def parameters_of(values: Mapping[str, str]) -> Parameters:
-    """Return values in the order in which they are kept."""
-    return tuple(sorted(values.items()))

@@ -9,6 +9,7 @@ are lower case everywhere inside Egress; the codecs ensure it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -18,6 +19,11 @@ Headers = tuple[tuple[str, str], ...]
 Scheme = Literal["https", "http"]
 Parameters = tuple[tuple[str, str], ...]
 """Values for parameters of the rules, by name."""
+
+
+def parameters_of(values: Mapping[str, str]) -> Parameters:
+    """Return values in the order in which they are kept."""
+    return tuple(sorted(values.items()))
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))

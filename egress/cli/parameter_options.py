@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from egress.errors import UsageError
-from egress.types import Parameters
+from egress.types import Parameters, parameters_of
 
 
 def read_parameters(texts: Iterable[str]) -> Parameters:
@@ -18,4 +18,4 @@ def read_parameters(texts: Iterable[str]) -> Parameters:
         if name in found:
             raise UsageError(f"--param names {name!r} twice", "give each parameter one value")
         found[name] = value
-    return tuple(sorted(found.items()))
+    return parameters_of(found)

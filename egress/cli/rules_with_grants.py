@@ -11,7 +11,7 @@ from egress.cli.render import DOUBT
 from egress.errors import ContentError, UsageError
 from egress.rules.compile.grants import read_grant
 from egress.rules.decide.overlay import Overlay
-from egress.types import Identity
+from egress.types import Identity, parameters_of
 
 if TYPE_CHECKING:
     from egress.rules.decide.policy import Policy
@@ -25,7 +25,7 @@ def with_grants(policy: Policy, sandbox: str, runtime_dir: Path | None) -> tuple
     answer = proxy_of(sandbox, runtime_dir, None).policy.body
     profile, found, params = answer.get("profile"), answer.get("grants"), answer.get("params")
     given = {str(name): str(value) for name, value in params.items()} if isinstance(params, dict) else {}
-    identity = Identity(sandbox, profile if isinstance(profile, str) else None, tuple(sorted(given.items())))
+    identity = Identity(sandbox, profile if isinstance(profile, str) else None, parameters_of(given))
     if answer.get("policy") != policy.digest:
         said = "the proxy does not decide by these files alone: it has others, or something is revoked"
         render.line(("note: ", DOUBT), said, stderr=True)

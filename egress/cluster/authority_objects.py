@@ -82,7 +82,7 @@ def put_authority(api: ClusterApi, secret: Json, file: bytes) -> None:
         "metadata": {"resourceVersion": metadata_of(secret).get("resourceVersion")},
         "data": {AUTHORITY_KEY: base64.b64encode(file).decode("ascii")},
     }
-    call(api, "PATCH", f"{_path(api, 'secrets')}/{AUTHORITY_NAME}", change)
+    call(api, "PATCH", api.namespaced("secrets", AUTHORITY_NAME), change)
 
 
 def keep_trust(api: ClusterApi, texts: TrustTexts) -> bool:
@@ -111,7 +111,7 @@ def trusts(configmap: Json, texts: TrustTexts) -> bool:
 def _create(api: ClusterApi, resource: str, name: str, value: Json) -> bool:
     meta = {"name": name, "namespace": api.namespace, "labels": _LABELS}
     try:
-        call(api, "POST", _path(api, resource), {"apiVersion": "v1", "metadata": meta, **value})
+        call(api, "POST", api.namespaced(resource), {"apiVersion": "v1", "metadata": meta, **value})
     except ApiRefusedError as error:
         if error.reason == "AlreadyExists":
             return False
@@ -121,11 +121,7 @@ def _create(api: ClusterApi, resource: str, name: str, value: Json) -> bool:
 
 def read_object(api: ClusterApi, resource: str, name: str) -> Json:
     """Read a Secret or a ConfigMap. Raises `ApiRefusedError`, and `UnreadableError`."""
-    return call(api, "GET", f"{_path(api, resource)}/{name}")
-
-
-def _path(api: ClusterApi, resource: str) -> str:
-    return f"/api/v1/namespaces/{api.namespace}/{resource}"
+    return call(api, "GET", api.namespaced(resource, name))
 
 
 def metadata_of(found: Json) -> Json:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from egress.control_client import ASK_TIMEOUT, ask_proxy
-from egress.errors import UnreadableError
+from egress.errors import EgressError, UnreadableError
+from egress.fleet.errors import GrantBeyondError, GrantRefusedError
 from egress.fleet.protocol import FleetInfo
-from egress.runtime.errors import GatewayError, GatewayRefusedError
+from egress.runtime.errors import GatewayError, GatewayRefusedError, SpecError
 from egress.unix.http_connection import JsonAnswer
 
 _STATUS_TIMEOUT: Final = 5.0
 MAX_QUESTIONS: Final = 8
 _PLACES: Final = threading.BoundedSemaphore(MAX_QUESTIONS)
 """Questions of clients at a time: the control socket has few places, and `egress kill` has to find one."""
+
+_REFUSALS: Final[dict[int, type[EgressError]]] = {
+    HTTPStatus.BAD_REQUEST: SpecError,
+    HTTPStatus.FORBIDDEN: GrantBeyondError,
+    HTTPStatus.CONFLICT: GrantRefusedError,
+}
 
 
 def ask(folder: Path, target: str) -> JsonAnswer:
@@ -56,6 +64,12 @@ def typed_answer[T: msgspec.Struct](fields: Mapping[str, object], answer: type[T
             "the proxy gave an answer of another version",
             "run proxy and caller in the same version of egress",
         ) from None
+
+
+def refusal(status: int, fields: Mapping[str, object]) -> EgressError:
+    """Return the error that says what the proxy has refused."""
+    kind = _REFUSALS.get(status, GatewayRefusedError)
+    return kind(str(fields.get("error") or "the proxy refused it"), str(fields.get("hint", "")))
 
 
 def _request(

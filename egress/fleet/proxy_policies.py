@@ -20,13 +20,11 @@ from egress.api.policy_schema import (
     RequestSettings,
 )
 from egress.api.ticket_schema import TicketSettings, TicketView
-from egress.errors import EgressError
-from egress.fleet.control_client import ask_fleet_proxy, typed_answer
-from egress.fleet.errors import GrantBeyondError, GrantNotFoundError, GrantRefusedError
+from egress.fleet.control_client import ask_fleet_proxy, refusal, typed_answer
+from egress.fleet.errors import GrantNotFoundError, GrantRefusedError
 from egress.fleet.policies import given_fields
 from egress.fleet.protocol import FleetInfo
 from egress.fleet.tickets import ProxyTickets, make_ticket
-from egress.runtime.errors import GatewayRefusedError, SpecError
 from egress.runtime.protocol import TicketKeeper
 
 OWN_CALLER: Final = "the program of the fleet"
@@ -87,16 +85,7 @@ class ProxyPolicies:
         self._check_name(name)
         status, fields = ask_fleet_proxy(self._about(), method, target, body)
         if status not in (HTTPStatus.OK, HTTPStatus.CREATED):
-            raise _error(method, status, str(fields.get("error", "")), str(fields.get("hint", "")))
+            error = refusal(status, fields)
+            is_gone = method == "DELETE" and status == HTTPStatus.NOT_FOUND
+            raise GrantNotFoundError(error.message, error.hint) if is_gone else error
         return typed_answer(fields, answer)
-
-
-def _error(method: str, status: int, message: str, hint: str) -> EgressError:
-    if method == "DELETE" and status == HTTPStatus.NOT_FOUND:
-        return GrantNotFoundError(message, hint)
-    kinds: dict[int, type[EgressError]] = {
-        HTTPStatus.BAD_REQUEST: SpecError,
-        HTTPStatus.FORBIDDEN: GrantBeyondError,
-        HTTPStatus.CONFLICT: GrantRefusedError,
-    }
-    return kinds.get(status, GatewayRefusedError)(message or "the proxy refused it", hint)

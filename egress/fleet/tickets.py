@@ -6,13 +6,12 @@ import secrets
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from egress.api.ticket_schema import TicketSettings, TicketView
-from egress.fleet.control_client import ask_fleet_proxy
-from egress.fleet.errors import GrantRefusedError
+from egress.fleet.control_client import ask_fleet_proxy, refusal
 from egress.run_ticket import SEED_BYTES, RunTicket, ticket_digest, ticket_text
-from egress.runtime.errors import GatewayRefusedError, SpecError
+from egress.types import parameters_of
 
 if TYPE_CHECKING:
     from egress.fleet.protocol import FleetInfo
@@ -35,26 +34,17 @@ class ProxyTickets:
         }
         status, fields = ask_fleet_proxy(self._about(), "POST", f"/tickets/{name}", body)
         if status != HTTPStatus.CREATED:
-            kind = _ERRORS.get(status, GatewayRefusedError)
-            raise kind(str(fields.get("error") or "the proxy refused it"), str(fields.get("hint", "")))
+            raise refusal(status, fields)
 
     def end_ticket(self, name: str, ticket: str) -> None:
         # A sandbox that is gone has taken its tickets with it.
         ask_fleet_proxy(self._about(), "DELETE", f"/tickets/{name}", {"ticket": ticket})
 
 
-_ERRORS: Final[dict[int, type[SpecError | GrantRefusedError]]] = {
-    HTTPStatus.BAD_REQUEST: SpecError,
-    HTTPStatus.CONFLICT: GrantRefusedError,
-}
-
-
 def make_ticket(keeper: TicketKeeper, name: str, settings: TicketSettings, by: str) -> TicketView:
     """Make a ticket that holds when this returns. Raises `SpecError` and `GrantRefusedError`."""
     ticket = ticket_text(secrets.token_bytes(SEED_BYTES))
     expires = int(time.time()) + settings.ttl  # noqa: TID251 - every replica of a gateway reads it
-    made = RunTicket(
-        ticket_digest(ticket), expires, settings.profile or "", tuple(sorted(settings.params.items()))
-    )
+    made = RunTicket(ticket_digest(ticket), expires, settings.profile or "", parameters_of(settings.params))
     keeper.add_ticket(name, made, settings.ttl, by)
     return TicketView(id=made.id, ticket=ticket, expires=expires)

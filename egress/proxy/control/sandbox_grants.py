@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
 
 import structlog
 
 from egress.audit.reported_facts import AuditStoppedError
 from egress.errors import CODES, EgressError, UsageError
+from egress.proxy.control.sandbox_views import moment
 from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.lanes.engine import ProxyEngine
 from egress.rules.compile.grants import NotDelegatedError, covering, grant_fields, read_terms, terms_text
@@ -221,7 +221,7 @@ class SandboxPolicies:
             sandbox=name,
             grant=grant.id,
             change=self._masked(terms_text(terms)),
-            until=f"{datetime.fromtimestamp(grant.expires, UTC):%Y-%m-%dT%H:%M:%SZ}",
+            until=moment(grant.expires),
             delegation=grant.delegation,
             by=self._masked(terms.by),
         )

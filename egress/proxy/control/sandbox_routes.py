@@ -19,7 +19,7 @@ from egress.errors import EgressError
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
 from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.lanes.engine import ProxyEngine, SandboxCanary, ServedSandbox
-from egress.types import Identity
+from egress.types import Identity, parameters_of
 
 _log = structlog.get_logger(__name__)
 
@@ -97,7 +97,7 @@ def _read(body: Body) -> tuple[Identity, bytes] | None:
     params = body.get("params", {})
     if not isinstance(params, dict) or not all(isinstance(value, str) for value in params.values()):
         return None
-    return Identity(name, profile, tuple(sorted(params.items()))), bytes.fromhex(seed)
+    return Identity(name, profile, parameters_of(params)), bytes.fromhex(seed)
 
 
 def _planted(each: SandboxCanary) -> Body:

@@ -6,17 +6,18 @@ or the proxy, and the connections that came with it are cut.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import msgspec
 import structlog
 
 from egress.errors import EgressError, UsageError
+from egress.proxy.control.sandbox_views import moment
 from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.ingress.local_tickets import LocalTickets
 from egress.proxy.lanes.engine import ProxyEngine
-from egress.run_ticket import MAX_TICKET_SECONDS, Digest, RunTicket, parameters_of
+from egress.run_ticket import MAX_TICKET_SECONDS, Digest, RunTicket
+from egress.types import parameters_of
 
 _NO_SANDBOX: Final = ControlReply(404, {"error": "no sandbox has this name", "hint": "look at GET /status"})
 
@@ -61,7 +62,7 @@ class TicketRoutes:
             return ControlReply(
                 503, {"error": "the audit log takes no more records", "hint": "see `egress status`"}
             )
-        until = f"{datetime.fromtimestamp(expires, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        until = moment(expires)
         try:
             # First, so that no ticket holds that is not on record.
             self._record(

@@ -14,7 +14,7 @@ from egress.proxy.ingress.ticket_check import ENDED_TICKET, FOREIGN_TICKET, UNKN
 from egress.proxy.lanes.engine import ProxyEngine
 from egress.rules.decide.parameters import parameter_fault
 from egress.run_ticket import MAX_TICKETS, RunTicket, ticket_id
-from egress.types import Identity
+from egress.types import Identity, parameters_of
 
 MAX_ALL_TICKETS: Final = 4096
 """Live tickets of all sandboxes."""
@@ -105,6 +105,6 @@ def run_identity(identity: Identity, ticket: RunTicket) -> Identity:
     return replace(
         identity,
         profile=ticket.profile or identity.profile,
-        parameters=tuple(sorted(values.items())),
+        parameters=parameters_of(values),
         ticket=ticket.id,
     )

@@ -14,7 +14,7 @@ from typing import Final
 from egress.kubernetes.pod_identity import PARAMETER_PREFIX, PROFILE_ANNOTATION, Annotations, PodIdentity
 from egress.rules.decide.parameters import parameter_fault
 from egress.rules.decide.policy import Policy
-from egress.types import Parameters
+from egress.types import Parameters, parameters_of
 
 CEILING_ANNOTATION: Final = "egress/profile-max"
 
@@ -46,7 +46,7 @@ def choose_profile(found: PodIdentity, policy: Policy) -> ProfileChoice:
     pinned, asked = _parameters(found.template), _parameters(found.annotations)
     if any(asked.get(name, value) != value for name, value in pinned.items()):
         return _refused("parameter.refused", "the template has another value for a parameter")
-    parameters = tuple(sorted({**asked, **pinned}.items()))
+    parameters = parameters_of({**asked, **pinned})
     if fault := parameter_fault(policy, parameters):
         return _refused("parameter.refused", fault)
     return ProfileChoice(profile, parameters)

@@ -21,7 +21,7 @@ from egress.rules.decide.policy import Policy, RuleTest
 from egress.rules.language import hosts, quantities
 from egress.rules.language.model import TestItem
 from egress.rules.language.report import DocumentCursor, MeaningError, quoted
-from egress.types import Decision, Head, Headers, Identity, Scheme
+from egress.types import Decision, Head, Headers, Identity, Scheme, parameters_of
 
 _TEST_LINE = re.compile(r"(\S+) +(\S+) +-> +(.+)")
 _REQUEST = re.compile(r"(\S+) +(\S+)")
@@ -122,7 +122,7 @@ def read_rule_test(
         allowed=verdict == "allow",
         expected=expected,
         secrets=frozenset(_INJECT.findall(injected)),
-        parameters=tuple(sorted(long.params.items())) if long else (),
+        parameters=parameters_of(long.params) if long else (),
         body=body or b"",
         entry=entry,
     )
