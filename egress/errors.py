@@ -208,6 +208,34 @@ CODES: dict[str, RefusalCode] = {
         403, "The document has a field below its root that the rules refuse.", ASK_OPERATOR_HINT
     ),
     "graphql.introspection": RefusalCode(403, "No rule allows introspection.", ASK_OPERATOR_HINT),
+    "graphql.scope": RefusalCode(
+        403, "The GraphQL document reaches a repository that no rule allows, or none.", ASK_OPERATOR_HINT
+    ),
+    "graphql.scope_root": RefusalCode(
+        403,
+        "This root field is not about one repository, and the rules are.",
+        "Ask for the repository by its name, or use the REST API below /repos/OWNER/NAME.",
+    ),
+    "graphql.foreign": RefusalCode(
+        403,
+        "The GraphQL document asks for more than the name of something outside its repository.",
+        "Ask for ids and names alone there, such as `author { login }`.",
+    ),
+    "graphql.unknown_field": RefusalCode(
+        403,
+        "The GraphQL document has a field or an argument that the schema known here does not have.",
+        "Leave it out, or use the REST API.",
+    ),
+    "graphql.node_id": RefusalCode(
+        403,
+        "An id in the GraphQL request does not tell the repository of its object.",
+        "Use the ids that answers of GitHub hold, or address the object by the name of its repository.",
+    ),
+    "graphql.old_node_id": RefusalCode(
+        403,
+        "An id in the GraphQL request is of the older form, which does not tell its repository.",
+        "Ask for the object again: answers hold ids of the newer form now.",
+    ),
     # Secrets
     "secret.unavailable": RefusalCode(
         403, "A credential for this request is not available.", "Tell the operator."

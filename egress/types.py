@@ -345,6 +345,8 @@ class Effects:
     needs: tuple[Injection, ...] = ()
     strips: tuple[Slot, ...] = ()
     """Slots that are emptied before a credential is written."""
+    set_headers: Headers = ()
+    """Constant headers, which take the place of those that the sandbox sent."""
     limits: tuple[Limit, ...] = ()
     scrub: Scrub = Scrub.MASK
     redirects: Redirects = Redirects.PASS

@@ -84,6 +84,7 @@ PARTS = {
     "GitDeny": ("Git deny", "Below `git:` of a deny rule."),
     "GitPushDeny": ("Git push deny", "Below `push:` in `git:` of a deny rule."),
     "GraphqlAllow": ("GraphQL", "Below `graphql:` of an allow rule."),
+    "GraphqlScope": ("GraphQL scope", "Below `scope:` in `graphql:` of an allow rule."),
     "GraphqlFields": ("GraphQL deny", "Below `graphql:` of a deny rule."),
     "StoredFields": ("Stored document", "Below a SHA-256 in `persisted:`."),
     "Absent": ("Absent", "In the place of a pattern, in `query:` and `headers:`."),

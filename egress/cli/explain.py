@@ -225,6 +225,8 @@ def _consequences(answer: Explanation) -> Iterator[list[Cell]]:
         yield ["lifted", f"{decision.lifted.id} would deny it", (str(decision.lifted.place), DIM)]
     if decision.effects.strips:
         yield ["strips", ", ".join(map(str, decision.effects.strips)), ("if the sandbox sends it", DIM)]
+    for name, value in decision.effects.set_headers:
+        yield ["sets", f"{name}: {value}", ("whatever the sandbox sends", DIM)]
     if decision.target:
         yield ["forwards", decision.target, ""]
     for limit in decision.effects.limits:
@@ -262,6 +264,7 @@ def _as_data(answer: Explanation, advice: DenialFix) -> dict[str, object]:
         "lifted": str(decision.lifted) if decision.lifted else None,
         "delegation": decision.rule.delegation if isinstance(decision.rule, GrantRef) else None,
         "strip": [str(slot) for slot in decision.effects.strips],
+        "set_headers": dict(decision.effects.set_headers),
         "entries": [{"key": entry.key, "place": str(entry.place)} for entry in answer.entries],
         "considered": [
             {

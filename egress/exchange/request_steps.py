@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from egress.credentials import NO_PLACEHOLDERS, AppliedHead, CanaryScan, Placeholders, apply_credentials
+from egress.credentials.set_headers import with_set_headers
 from egress.errors import EgressError
 from egress.exchange.body_reading import BodyReading, refusal_answer
 from egress.exchange.messages import (
@@ -240,7 +241,7 @@ class RequestSteps:
         self._needles = needles
         self._searches = needs_search(effects, needles)
         applied = apply_credentials(
-            self._head,
+            with_set_headers(self._head, effects.set_headers),
             effects.needs,
             secrets,
             self._placeholders,

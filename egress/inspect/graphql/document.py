@@ -1,4 +1,4 @@
-"""Reads GraphQL documents, with the parser of graphql-core. The only file that imports it.
+"""Reads GraphQL documents, with the parser of graphql-core. Only this file and `syntax` import it.
 
 Every operation of a document counts, whichever the request selects, and so does a field that a directive
 seems to switch off. Fragments are visited once for each operation, so fragments that double at each level
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ class GraphqlDocument:
     operations: tuple[GraphqlOperation, ...]
     inner_fields: frozenset[str]
     """The names of all fields below root fields, in any operation or fragment."""
+    parsed: DocumentNode | None = field(default=None, compare=False, repr=False)
+    """The parser's own tree, which `syntax` reads for rules with a scope."""
 
 
 def load_parser() -> None:
@@ -84,13 +86,14 @@ def read_document(text: str) -> GraphqlDocument:
         raise DocumentError("graphql.syntax", "the document is too long")
     if sum(1 for each in _TOKEN.finditer(text) if each[0][0] != "#") > MAX_DOCUMENT_TOKENS:
         raise DocumentError("graphql.syntax", "the document has too many tokens")
-    reading = _Reading(_parsed(text))
+    parsed = _parsed(text)
+    reading = _Reading(parsed)
     reading.check_fragments()
     operations = tuple(
         GraphqlOperation(each.operation.value, _name(each), reading.root_fields(each))
         for each in reading.operations
     )
-    return GraphqlDocument(operations, frozenset(reading.inner_fields))
+    return GraphqlDocument(operations, frozenset(reading.inner_fields), parsed)
 
 
 def _parsed(text: str) -> DocumentNode:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -20,6 +20,7 @@ from egress.inspect.graphql.document import (
     OperationType,
     read_document,
 )
+from egress.inspect.graphql.github.reach import DocumentReach
 from egress.inspect.inspector import Unreadable
 from egress.inspect.strict_json import JsonValue, StrictJsonError, read_strict_json
 from egress.name_folding import fold_parameter
@@ -44,6 +45,8 @@ class RootField:
     batch: int = 0
     """The number of envelopes in the array; 0 without one."""
     is_get: bool = False
+    reach: DocumentReach | None = field(default=None, compare=False, repr=False)
+    """How far its document reaches at GitHub; None where the document is not at hand."""
 
     def __str__(self) -> str:
         return f"{self.type}.{self.name}"
@@ -84,7 +87,8 @@ def read_body(data: bytes) -> tuple[GraphqlItem, ...]:
     texts = [each.get("query") for each in value if isinstance(each, dict)]
     if sum(len(text) for text in texts if isinstance(text, str)) > MAX_DOCUMENT_BYTES:
         raise EnvelopeError("graphql.syntax", "the documents of the batch are too long")
-    return tuple(dict.fromkeys(item for each in value for item in _items(each, batch=len(value))))
+    # Also those of one name: their documents differ in what they reach.
+    return tuple(item for each in value for item in _items(each, batch=len(value)))
 
 
 def read_url(query: str) -> tuple[GraphqlItem, ...]:
@@ -155,8 +159,11 @@ def _items(value: JsonValue, *, batch: int = 0, is_get: bool = False) -> Iterato
     document = _document(text, name or "")
     # Operations may have fields in common, by a fragment: each is judged once.
     fields = {(operation.type, each): None for operation in document.operations for each in operation.fields}
+    variables = value.get("variables")
+    given = variables if isinstance(variables, dict) else {}
+    reach = None if document.parsed is None else DocumentReach(document.parsed, given)
     for kind, each in fields:
-        yield RootField(kind, each, document.inner_fields, batch, is_get)
+        yield RootField(kind, each, document.inner_fields, batch, is_get, reach)
 
 
 def _document(text: str, name: str) -> GraphqlDocument:

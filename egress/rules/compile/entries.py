@@ -13,11 +13,13 @@ from dataclasses import dataclass, field, replace
 from egress.name_folding import fold_parameter
 from egress.rules.compile import parameters, single_rules
 from egress.rules.compile.injections import inject_item
+from egress.rules.compile.set_headers import check_set_headers, set_headers
 from egress.rules.compile.uses import PresetUse
 from egress.rules.decide.entry import Entry, Handling, NetworkEntry, Rule, ScopedInjection
 from egress.rules.language.hosts import HostPattern
 from egress.rules.language.model import Host, Network, Treatment
 from egress.rules.language.report import DocumentCursor, Report, quoted
+from egress.types import Headers
 
 METADATA_ADDRESSES = tuple(
     ipaddress.ip_address(text)
@@ -43,6 +45,7 @@ class EntryPart:
     lifted: list[Rule] = field(default_factory=list)
     """The denies of the preset that the file lifts."""
     inject: list[ScopedInjection] = field(default_factory=list)
+    set_headers: Headers = ()
 
 
 def read_part(
@@ -64,6 +67,7 @@ def read_part(
             if ids.prefix and injection.rules is not None:
                 injection = replace(injection, rules=frozenset(ids.prefix + name for name in injection.rules))
             part.inject.append(injection)
+    part.set_headers = set_headers(model.set_headers or {}, at / "set_headers")
     if model.intercept == "never":
         _check_tunnel(model, at)
     return part
@@ -135,6 +139,9 @@ def assemble_entry(parts: Sequence[EntryPart], report: Report) -> Entry:
         allow = [parameters.implicit_rule(model, at, main.ids)]
     _refuse_idle_switches(parts)
     _refuse_kept_credentials(parts)
+    inject = [item for part in parts for item in part.inject]
+    for part in parts:
+        check_set_headers(part.set_headers, inject, part.at / "set_headers")
     ports, clear_ports = _ports(parts)
     if not ports and not clear_ports:
         report.error(
@@ -149,7 +156,9 @@ def assemble_entry(parts: Sequence[EntryPart], report: Report) -> Entry:
         allow=tuple(allow),
         deny=tuple(rule for part in parts for rule in part.deny),
         lifted=tuple(rule for part in parts for rule in part.lifted),
-        inject=tuple(item for part in parts for item in part.inject),
+        inject=tuple(inject),
+        # By name: the value of the file takes the place of that of a preset.
+        set_headers=tuple(dict(pair for part in parts for pair in part.set_headers).items()),
         intercept=_last(parts, "intercept") != "never",
         http2=_last(parts, "http2") is True,
         mode=_last(parts, "mode"),  # type: ignore[arg-type]

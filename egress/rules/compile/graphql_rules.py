@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from egress.inspect.graphql.document import OPERATION_TYPES, OperationType
+from egress.rules.compile.graphql_scope import github_scope
+from egress.rules.decide.github_scope import GithubScope
 from egress.rules.decide.globs import ValueGlob
 from egress.rules.decide.graphql_predicate import ANY_FIELD, GraphqlPredicate
 from egress.rules.language.body_models import GraphqlAllow, GraphqlFields, StoredFields
@@ -38,7 +40,23 @@ def graphql_predicate(model: GraphqlFields, at: DocumentCursor) -> GraphqlPredic
             for digest, fields in (model.persisted or {}).items()
         ),
         no_fields=tuple(model.no_fields or ()) if _are_names(model.no_fields or (), at / "no_fields") else (),
+        scope=_scope(model, at),
     )
+
+
+def _scope(model: GraphqlAllow, at: DocumentCursor) -> GithubScope | None:
+    exempt = model.scope_exempt or ()
+    if model.scope is None:
+        if model.scope_exempt is not None:
+            (at / "scope_exempt").key_error("`scope_exempt` needs `scope`", "remove it")
+        return None
+    if model.persisted:
+        # Their text is not in the request, so nobody could say what they reach.
+        (at / "persisted").key_error(
+            "`persisted` cannot be combined with `scope`", "give stored documents a rule of their own"
+        )
+    _are_names(exempt, at / "scope_exempt")
+    return github_scope(model.scope, tuple(exempt), at / "scope")
 
 
 def _globs(written: str | Sequence[str], at: DocumentCursor) -> tuple[ValueGlob, ...]:

@@ -42,7 +42,7 @@ _VISIBLE_TEXT = re.compile(r"[\x20-\x7e]{0,256}")
 # Without a colon, which ends the user name in Basic credentials.
 _USER_NAME = re.compile(r"[\x21-\x39\x3b-\x7e]{0,128}")
 # The proxy writes these for its own connections: a credential here would be lost, or break framing.
-_CONNECTION_HEADERS = frozenset(
+CONNECTION_HEADERS = frozenset(
     {
         "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect",
         "keep-alive", "proxy-authorization", "proxy-connection", "proxy-authenticate",
@@ -124,7 +124,7 @@ def _header_name(name: str, at: DocumentCursor) -> str:
     lower = name.lower()
     if not _TOKEN.fullmatch(name):
         at.error(f"{quoted(name)} is not a header name")
-    elif lower in _CONNECTION_HEADERS:
+    elif lower in CONNECTION_HEADERS:
         at.error(f"{quoted(name)} belongs to the connection and cannot carry a credential")
     elif lower == "cookie":
         at.error("a cookie is injected by name, not as a header", "write cookie: {name: ..., secret: ...}")

@@ -298,6 +298,8 @@ def entry_fields(entry: Entry) -> Fields:
     # A network's address is its own range already; a host only lists addresses that were opened for it.
     if entry.pattern is not None and entry.addresses:
         fields["addresses"] = list[Json](entry.addresses)
+    if entry.set_headers:
+        fields["set_headers"] = dict[str, Json](entry.set_headers)
     return fields | handling_fields(entry.handling) | _expires(entry.expires)
 
 

@@ -37,7 +37,7 @@ _ID = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,64}/(?:\*|[a-z0-9!#$&^_.+-]{1,64})")
 _PARAMETER = re.compile(r"[A-Za-z0-9._:$\[\]-]{1,64}")
-_CREDENTIAL_NAME = re.compile(
+CREDENTIAL_NAME = re.compile(
     r"(?:^|[._:$\[-])(?:key|sig|auth|pwd|jwt)(?:$|[._\]-])"
     r"|token|secret|passw|passphrase|credential|signature|authoriz|api_?key|apikey|session_?id|assertion",
     re.IGNORECASE,
@@ -155,7 +155,7 @@ def _kept_query(names: list[str], at: DocumentCursor) -> frozenset[str]:
                 f"{quoted(name)} is not the name of a query parameter",
                 "write up to 64 letters, digits or any of . _ - [ ] : $",
             )
-        elif _CREDENTIAL_NAME.search(name):
+        elif CREDENTIAL_NAME.search(name):
             # A finding at the place where it is written, so that nobody waits for the value in vain.
             here.error(
                 f"{quoted(name)} carries a credential, and its value is never kept",

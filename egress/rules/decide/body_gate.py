@@ -149,7 +149,9 @@ def judge_body(rules: Sequence[Rule], denies: Sequence[Rule], found: Facts | Unr
         fits = [rule for rule in rules if _misses(rule, item) is None]
         if not fits:
             codes = tuple(_code_of(rules, each) for each in found.items)
-            return BodyJudgement(code=_reason(rules, item).code, item=fact_text(str(item)), item_codes=codes)
+            reason = _reason(rules, item)
+            shown = fact_text(f"{item}{reason.about}")
+            return BodyJudgement(code=reason.code, item=shown, item_codes=codes)
         covering |= {id(rule): rule for rule in fits}
     # In file order: the first rule is the one that is reported.
     used = tuple(rule for rule in rules if not items or id(rule) in covering)

@@ -23,6 +23,8 @@ class BodyMiss:
     """The predicate that failed, for `explain`."""
     nearness: int = 0
     """How far the item came, to tell the rule that it nearly fits from the others."""
+    about: str = ""
+    """The part of the item that the rule does not cover; it is shown behind the item."""
 
 
 class BodyPredicate(Protocol):

@@ -9,7 +9,7 @@ from typing import Literal
 from egress.rules.decide.predicates import Predicates
 from egress.rules.decide.rule_template import RuleTemplate
 from egress.rules.language.hosts import HostPattern
-from egress.types import Cookies, Injection, Limit, Place, Redirects, RuleRef, Scrub, Slot
+from egress.types import Cookies, Headers, Injection, Limit, Place, Redirects, RuleRef, Scrub, Slot
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Mode = Literal["enforce", "observe"]
@@ -75,6 +75,8 @@ class Entry:
     lifted: tuple[Rule, ...] = ()
     """Denies of presets that the file lifts: they deny nothing, and are named in records."""
     inject: tuple[ScopedInjection, ...] = ()
+    set_headers: Headers = ()
+    """Constant headers of every request that is allowed."""
     intercept: bool = True
     http2: bool = False
     mode: Mode | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from egress.inspect.graphql.document import OperationType
 from egress.inspect.graphql.envelope import RootField, StoredDocument
 from egress.rules.decide.body_predicate import BodyMiss, FieldValue
+from egress.rules.decide.github_scope import GithubScope
 from egress.rules.decide.globs import ValueGlob
 
 RootFieldGlobs = tuple[tuple[OperationType, tuple[ValueGlob, ...]], ...]
@@ -29,6 +30,8 @@ class GraphqlPredicate:
     """Stored documents by digest, each with the root fields that it stands for."""
     no_fields: tuple[str, ...] = ()
     """Names of fields that no document may have below its root fields."""
+    scope: GithubScope | None = None
+    """The repositories that its root fields may reach; None for all that the credential can see."""
 
     @property
     def kind(self) -> str:
@@ -60,7 +63,7 @@ class GraphqlPredicate:
         if not item.inner_fields.isdisjoint(self.no_fields):
             text = f"no inner field {', '.join(self.no_fields)}"
             return BodyMiss("graphql.inner_field", text, nearness=1)
-        return None
+        return None if self.scope is None or item.name.startswith("__") else self.scope.misses(item)
 
     def _names(self, item: RootField) -> bool:
         if item.name.startswith("__"):
@@ -86,7 +89,7 @@ class GraphqlPredicate:
             fields["persisted"] = {digest: _by_type(stored) for digest, stored in self.persisted}
         if self.no_fields:
             fields["no_fields"] = list(self.no_fields)
-        return fields
+        return fields if self.scope is None else {**fields, **self.scope.fields()}
 
 
 def _written(globs: tuple[ValueGlob, ...]) -> FieldValue:

@@ -255,6 +255,7 @@ def combine_effects(entry: Entry | None, rules: Sequence[Rule], top: Limit | Non
     return Effects(
         needs=needs,
         strips=tuple(dict.fromkeys(slot for item in meant for slot in item.strip)),
+        set_headers=entry.set_headers,
         limits=tuple(limit for limit in limits if limit is not None),
         scrub=next((choice for choice in _STRICTEST_SCRUB if choice in scrubs), Scrub.MASK),
         redirects=next((choice for choice in _STRICTEST_REDIRECTS if choice in redirects), Redirects.PASS),

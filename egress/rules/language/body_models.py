@@ -77,6 +77,18 @@ class StoredFields(Model):
     subscription: list[str] | None = Field(None, description="Root fields of its subscriptions.")
 
 
+class GraphqlScope(Model):
+    """The repositories that a document may reach."""
+
+    github: Annotated[list[str], Field(min_length=1)] = Field(
+        description="Repositories of GitHub by name: `acme/app`, `acme/*`, `*/*` for all."
+    )
+    ids: list[str] | None = Field(
+        None,
+        description="Ids of repositories, as `acme/app=R_...`; each counts where `github` covers its name.",
+    )
+
+
 class GraphqlAllow(GraphqlFields):
     """GraphQL requests that a rule allows. An operation type that is not named is not allowed."""
 
@@ -90,4 +102,11 @@ class GraphqlAllow(GraphqlFields):
     )
     no_fields: list[str] | None = Field(
         None, description="Names of fields that a document must not have below its root fields."
+    )
+    scope: GraphqlScope | None = Field(
+        None,
+        description="Repositories to which the document is narrowed, in arguments and in all it selects.",
+    )
+    scope_exempt: list[str] | None = Field(
+        None, description="Root fields that are allowed without the scope, such as `search`."
     )

@@ -270,6 +270,10 @@ class Host(Matching, Treatment):
     inject: list[Inject] | None = Field(
         None, description="Credentials that are written into allowed requests."
     )
+    set_headers: Annotated[dict[str, str], Field(min_length=1, max_length=16)] | None = Field(
+        None,
+        description="Headers of every allowed request by name, with constant values; no credentials.",
+    )
     websocket: bool | None = Field(
         None, description="Allow WebSockets; for entries without a list of allow rules."
     )

@@ -44,6 +44,26 @@ def rule_of(rule: str) -> Rule:
         ("graphql: {query: any}, websocket: true", "`websocket` cannot be combined with `graphql`"),
         ("graphql: {query: any}, methods: [PUT]", "`graphql` is not about PUT"),
         ("graphql: {queries: any}", "unknown key `queries`"),
+        ("graphql: {query: any, scope: {}}", "the key `github` is missing"),
+        ("graphql: {query: any, scope: {github: []}}", "this list must not be empty"),
+        ("graphql: {query: any, scope: {github: [acme]}}", "`acme` is not the name of a repository"),
+        ("graphql: {query: any, scope: {github: ['**']}}", "`**` is not the name of a repository"),
+        ("graphql: {query: any, scope: {github: ['a/**']}}", "`a/**` is not the name of a repository"),
+        ("graphql: {query: any, scope: {github: [a/b], ids: [a/b]}}", "`a/b` is not a name with an id"),
+        ("graphql: {query: any, scope: {github: [a/b], ids: [a/b=R_x]}}", "an id is not spelled"),
+        (
+            "graphql: {query: any, scope: {github: [a/b], ids: [a/b=I_kwDOABPHjQE]}}",
+            "`I_kwDOABPHjQE` is not the id of a repository",
+        ),
+        ("graphql: {query: any, scope_exempt: [search]}", "`scope_exempt` needs `scope`"),
+        (
+            "graphql: {query: any, scope: {github: [a/b]}, scope_exempt: ['*']}",
+            "`*` is not the name of a field",
+        ),
+        (
+            f"graphql: {{query: any, scope: {{github: [a/b]}}, persisted: {{'{'0' * 64}': {{query: [a]}}}}}}",
+            "`persisted` cannot be combined with `scope`",
+        ),
     ],
 )
 def test_a_mistake_is_named(rule: str, message: str) -> None:
@@ -57,6 +77,12 @@ def test_a_mistake_is_named(rule: str, message: str) -> None:
         {"query": "any", "mutation": ["addX"], "subscription": "any", "batch": 3},
         {"query": "any", "introspection": True, "get": True, "no_fields": ["relay"]},
         {"query": ["a"], "persisted": {"0" * 64: {"query": ["a"], "mutation": ["b", "c"]}}},
+        {"query": "any", "scope": {"github": ["acme/app", "acme/doc-*"]}},
+        {
+            "query": "any",
+            "scope": {"github": ["*/*"], "ids": ["acme/app=R_kgDOABPHjQ"]},
+            "scope_exempt": ["search"],
+        },
     ],
 )
 def test_a_predicate_is_written_back(written: dict[str, object]) -> None:

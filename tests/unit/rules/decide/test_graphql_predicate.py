@@ -8,6 +8,7 @@ from egress.rules.compile.asked_body import decide_whole
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.policy import Policy
 from egress.types import Decision, Head, Headers, Identity
+from tests.unit.inspect.graphql.scope_vectors import SCOPE_VECTORS
 from tests.unit.inspect.graphql.vectors import ALLOWED, JSON_TYPE, READ, VECTORS, Vector, digest, envelope
 
 SANDBOX = Identity("test")
@@ -30,7 +31,10 @@ def ask(
     return decide_whole(policy, SANDBOX, head, NOW, body)[0]
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=[each.number for each in VECTORS])
+TABLE = (*VECTORS, *SCOPE_VECTORS)
+
+
+@pytest.mark.parametrize("vector", TABLE, ids=[each.number for each in TABLE])
 def test_a_request_of_the_table(vector: Vector) -> None:
     decision = ask(policy_of(vector.rule), vector.body, target=vector.target, headers=vector.headers)
     assert (decision.code, decision.item) == (vector.code, vector.item)

@@ -1,0 +1,1 @@
+"""GitHub's GraphQL API: the repositories that a document reaches."""
