@@ -1,7 +1,7 @@
 """Write the table by which a scope is judged, from the GraphQL schema that GitHub publishes.
 
     npm pack @octokit/graphql-schema && tar xzf octokit-graphql-schema-*.tgz
-    .venv/bin/python -m scripts.github_schema package egress/inspect/graphql/github/schema.json
+    .venv/bin/python -m scripts.github_schema package egress/inspect/graphql/github/schema_data.py
 
 The package has the MIT licence. The judgements are the lists in this file: which types are parts of a
 repository, which fields between them stay in it, and which slots of inputs hold addresses. A field that is in
@@ -32,6 +32,14 @@ from graphql import (
     is_leaf_type,
 )
 
+HEADER: Final = '''"""The table of GitHub's schema as data, which `scripts/github_schema.py` writes: edit that one."""
+# ruff: noqa: E501 - a type has one line, so that a difference is read type by type
+
+from __future__ import annotations
+
+from typing import Final
+
+'''
 DATE: Final = "2025-12-31"
 """The day on which the package was published."""
 
@@ -322,7 +330,7 @@ def table(text: str, source: str) -> str:
     for section, rows in sections.items():
         shown = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
         lines.append(f"{json.dumps(section)}: {{\n{shown}\n}}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    return f'{HEADER}SCHEMA: Final = """{{\n{",\n".join(lines)}\n}}"""\n'
 
 
 def main(package: str, out: str) -> None:

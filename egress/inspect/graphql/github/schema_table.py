@@ -7,7 +7,6 @@ with a scope, and a type's rows are read when a document first comes to the type
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -103,8 +102,9 @@ class SchemaTable:
 @functools.cache
 def schema_table() -> SchemaTable:
     """Return the table, loaded once."""
-    text = (importlib.resources.files(__package__) / "schema.json").read_text("utf-8")
-    return SchemaTable(json.loads(text))
+    from egress.inspect.graphql.github.schema_data import SCHEMA  # noqa: PLC0415 - read by few
+
+    return SchemaTable(json.loads(SCHEMA))
 
 
 def _rows(written: ObjectRows) -> Mapping[str, FieldRow]:

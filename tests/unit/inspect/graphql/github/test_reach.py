@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import json
 import time
 
 import pytest
 
-from egress.inspect.graphql import github
 from egress.inspect.graphql.document import read_document
 from egress.inspect.graphql.github.reach import MAX_WALK_STEPS, DocumentReach, Named, Numbered, Reach
+from egress.inspect.graphql.github.schema_data import SCHEMA
 from egress.inspect.graphql.syntax import MAX_VALUE_DEPTH
 from egress.inspect.strict_json import JsonValue
 from tests.unit.inspect.graphql.scope_vectors import FOREIGN_ISSUE, FOREIGN_NUMBER, HOME, HOME_NUMBER
@@ -124,7 +123,7 @@ def test_many_ids_in_variables_count_as_steps() -> None:
 
 def test_the_table_leads_to_types_that_it_has() -> None:
     """A type without rows would make all its fields unknown; a slot of no kind would stand for anything."""
-    data = json.loads((importlib.resources.files(github) / "schema.json").read_text("utf-8"))
+    data = json.loads(SCHEMA)
     kinds = {"", "id", "people", "repository", "local", "closed", *data["inputs"]}
     rows = [text for each in data["objects"].values() for text in each.get("inside", {}).values()]
     targets = {text.split()[0] for text in rows} - {"-"}
