@@ -32,7 +32,7 @@ from graphql import (
     is_leaf_type,
 )
 
-HEADER: Final = '''"""The table of GitHub's schema as data, which `scripts/github_schema.py` writes: edit that one."""
+HEADER: Final = '''"""GitHub's schema as data, which `scripts/github_schema.py` writes: edit that one."""
 # ruff: noqa: E501 - a type has one line, so that a difference is read type by type
 
 from __future__ import annotations

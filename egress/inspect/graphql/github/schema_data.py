@@ -1,4 +1,4 @@
-"""The table of GitHub's schema as data, which `scripts/github_schema.py` writes: edit that one."""
+"""GitHub's schema as data, which `scripts/github_schema.py` writes: edit that one."""
 # ruff: noqa: E501 - a type has one line, so that a difference is read type by type
 
 from __future__ import annotations
