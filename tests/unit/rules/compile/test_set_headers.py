@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.credentials.set_headers import with_set_headers
 from egress.rules.compile.policy_writer import as_text
-from egress.types import Head, Headers
 from tests.unit.rules.rule_samples import errors, policy
 
 SECRET = 'secrets: {s: {from: "env:S", hosts: [a.example]}}'
@@ -65,10 +63,3 @@ def test_a_slot_of_a_credential_is_no_place_for_a_constant(name: str, inject: st
 def test_a_tunnel_has_no_headers() -> None:
     found = errors("hosts: {a.example: {intercept: never, set_headers: {x-a: b}}}")
     assert any("`set_headers` has no effect" in line for line in found), found
-
-
-@pytest.mark.parametrize("sent", [(), (("x-a", "z"),), (("x_a", "z"), ("x-a", "y"))])
-def test_the_constant_takes_the_place_of_every_spelling(sent: Headers) -> None:
-    head = Head("GET", "https", "a.example", 443, "/", (("accept", "*/*"), *sent))
-    assert with_set_headers(head, (("x-a", "b"),)).headers == (("accept", "*/*"), ("x-a", "b"))
-    assert with_set_headers(head, ()) is head

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import pytest
 
 from egress.inspect.graphql.document import read_document
 from egress.inspect.graphql.github.reach import MAX_WALK_STEPS, DocumentReach, Named, Numbered, Reach
-from egress.inspect.graphql.github.schema_data import SCHEMA
 from egress.inspect.graphql.syntax import MAX_VALUE_DEPTH
 from egress.inspect.strict_json import JsonValue
 from tests.unit.inspect.graphql.scope_vectors import FOREIGN_ISSUE, FOREIGN_NUMBER, HOME, HOME_NUMBER
@@ -119,17 +117,3 @@ def test_many_ids_in_variables_count_as_steps() -> None:
     few: list[JsonValue] = [HOME] * 100
     found = reach_of("query($i:[ID!]!){nodes(ids:$i){id}}", name="nodes", i=few)
     assert found.demands == (Numbered(HOME_NUMBER),)
-
-
-def test_the_table_leads_to_types_that_it_has() -> None:
-    """A type without rows would make all its fields unknown; a slot of no kind would stand for anything."""
-    data = json.loads(SCHEMA)
-    kinds = {"", "id", "people", "repository", "local", "closed", *data["inputs"]}
-    rows = [text for each in data["objects"].values() for text in each.get("inside", {}).values()]
-    targets = {text.split()[0] for text in rows} - {"-"}
-    assert targets | {pair.split()[0] for pair in data["mutations"].values()} <= data["objects"].keys()
-    rows += [text for each in data["objects"].values() for text in each.get("stub", {}).values()]
-    slots = [slot for text in rows for slot in text.split()[1:]]
-    slots += [slot for text in data["inputs"].values() for slot in text.split()]
-    assert {slot.partition(":")[2] for slot in slots} <= kinds
-    assert {pair.split()[1] for pair in data["mutations"].values()} <= data["inputs"].keys()
