@@ -33,13 +33,14 @@ from graphql import (
 )
 
 HEADER: Final = '''"""GitHub's schema as data, which `scripts/github_schema.py` writes: edit that one."""
-# ruff: noqa: E501 - a type has one line, so that a difference is read type by type
+# ruff: noqa: E501 - a type stands on one line, so that a difference is read type by type
 
 from __future__ import annotations
 
 from typing import Final
 
 '''
+MAX_LINE_CHARS: Final = 320
 DATE: Final = "2025-12-31"
 """The day on which the package was published."""
 
@@ -328,9 +329,20 @@ def table(text: str, source: str) -> str:
     }
     lines = [f'"source": {json.dumps(source)}', f'"date": {json.dumps(DATE)}']
     for section, rows in sections.items():
-        shown = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
+        shown = _packed(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
         lines.append(f"{json.dumps(section)}: {{\n{shown}\n}}")
     return f'{HEADER}SCHEMA: Final = """{{\n{",\n".join(lines)}\n}}"""\n'
+
+
+def _packed(rows: Iterable[str]) -> str:
+    """Join rows, short ones on one line."""
+    lines: list[str] = []
+    for row in rows:
+        if lines and len(lines[-1]) + len(row) < MAX_LINE_CHARS:
+            lines[-1] += f", {row}"
+        else:
+            lines.append(row)
+    return ",\n".join(lines)
 
 
 def main(package: str, out: str) -> None:
