@@ -74,7 +74,7 @@ Selection = Field | Inline | Spread
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class OperationSyntax:
     """An operation, with the defaults of those of its variables that have one."""
 
     type: str
@@ -86,7 +86,7 @@ class Operation:
 class Syntax:
     """A document."""
 
-    operations: tuple[Operation, ...]
+    operations: tuple[OperationSyntax, ...]
     fragments: Mapping[str, Inline]
 
 
@@ -94,13 +94,13 @@ def syntax_of(document: DocumentNode) -> Syntax:
     """Return the parts of a document that was checked before. Raises `SyntaxReadingError`."""
     from graphql.language import FragmentDefinitionNode, OperationDefinitionNode  # noqa: PLC0415
 
-    operations: list[Operation] = []
+    operations: list[OperationSyntax] = []
     fragments: dict[str, Inline] = {}
     for node in document.definitions:
         if isinstance(node, OperationDefinitionNode):
             _check_directives(node.directives)
             operations.append(
-                Operation(node.operation.value, _defaults(node), _selections(node.selection_set))
+                OperationSyntax(node.operation.value, _defaults(node), _selections(node.selection_set))
             )
         elif isinstance(node, FragmentDefinitionNode):
             _check_directives(node.directives)
