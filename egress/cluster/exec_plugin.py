@@ -1,22 +1,19 @@
 """The program of a kubeconfig that prints a token: `users[].user.exec`, as managed clusters have it.
 
 It runs as kubectl runs it, with the variables of the user, but without a terminal: a plugin that needs a
-person is refused. Time and output are bounded, and no process of its group is left behind. A token is kept in
-memory until it expires. No error quotes what a plugin has printed, on either stream.
+person is refused. It runs as a secret source does (`egress.command_process`): time and output are bounded,
+and no process of its group is left behind. A token is kept in memory until it expires. No error quotes what a
+plugin has printed, on either stream.
 """
 
 from __future__ import annotations
 
 import base64
 import os
-import select
 import shutil
-import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,11 +21,11 @@ from typing import Final
 
 import msgspec
 
+from egress.command_process import MAX_OUTPUT_BYTES, AbortReason, CommandAborted, CommandEnd, CommandProcess
 from egress.errors import ContentError, UnreadableError, reason_of
 
 VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 PLUGIN_SECONDS: Final = 30.0
-MAX_OUTPUT_BYTES: Final = 64 * 1024
 EXPIRY_MARGIN: Final = 30.0
 """A token is asked for anew so many seconds before its end."""
 _BY_HAND: Final = "run it by hand with empty input: it has to print an ExecCredential with a token"
@@ -89,12 +86,16 @@ class ExecPlugin:
             self._token = b""
 
     def _run(self) -> tuple[bytes, float | None]:
-        status, output = self._output()
-        if status:
-            ended = f"ended with status {status}" if status > 0 else f"was killed by signal {-status}"
-            raise UnreadableError(f"the plugin {self.command.name} {ended}", _BY_HAND)
+        ended = self._ended()
+        if ended.status:
+            told = (
+                f"ended with status {ended.status}"
+                if ended.status > 0
+                else f"was killed by signal {-ended.status}"
+            )
+            raise UnreadableError(f"the plugin {self.command.name} {told}", _BY_HAND)
         try:
-            found = msgspec.json.decode(output, type=_Credential)
+            found = msgspec.json.decode(ended.output.reveal(), type=_Credential)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise self._unusable("printed no ExecCredential") from None
         if (found.api_version, found.kind) != (self.command.version, "ExecCredential"):
@@ -106,51 +107,25 @@ class ExecPlugin:
             raise self._unusable("gave a token whose end has no time zone")
         return found.status.token.encode(), None if expires is None else expires.astimezone(UTC).timestamp()
 
-    def _output(self) -> tuple[int, bytes]:
-        """Run the plugin, and return its exit status and its output."""
+    def _ended(self) -> CommandEnd:
+        """Run the plugin to its end."""
+        words = [self._program(), *self.command.words[1:]]
+        variables = {**self.environ, **dict(self.command.variables), "KUBERNETES_EXEC_INFO": self._info()}
         try:
-            process = subprocess.Popen(
-                [self._program(), *self.command.words[1:]],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                # What is said there may quote a credential.
-                stderr=subprocess.DEVNULL,
-                env={**self.environ, **dict(self.command.variables), "KUBERNETES_EXEC_INFO": self._info()},
-                start_new_session=True,
-            )
+            ended = CommandProcess().run(words[0], words, variables, None, self.seconds)
         except OSError as error:
             raise UnreadableError(
                 f"the plugin {self.command.name} cannot be started: {reason_of(error)}", "check the program"
             ) from None
-        with process, open(os.pidfd_open(process.pid), "rb") as ended:  # noqa: PTH123 - a descriptor
-            try:
-                output = self._read(process, ended.fileno())
-            finally:
-                # Its group, before it is reaped: after that the number could be that of another.
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            return process.wait(), output
-
-    def _read(self, process: subprocess.Popen[bytes], ended: int) -> bytes:
-        """Return what a plugin prints until it ends; a child that goes on is not waited for."""
-        end, output = time.monotonic() + self.seconds, bytearray()
-        pipe = -1 if process.stdout is None else process.stdout.fileno()
-        # Not `select`: descriptors of a large program are beyond its numbers.
-        waiting = select.poll()
-        waiting.register(pipe, select.POLLIN)
-        waiting.register(ended, select.POLLIN)
-        while ready := waiting.poll(max(0.0, end - time.monotonic()) * 1000):
-            if [number for number, _ in ready] == [ended]:
-                return bytes(output)
-            data = os.read(pipe, MAX_OUTPUT_BYTES)
-            output += data
-            if len(output) > MAX_OUTPUT_BYTES:
-                raise self._unusable(f"printed more than {MAX_OUTPUT_BYTES} bytes")
-            if not data:
-                waiting.unregister(pipe)
-        raise UnreadableError(
-            f"the plugin {self.command.name} gave no token within {self.seconds:g} seconds", _BY_HAND
-        )
+        if not isinstance(ended, CommandAborted):
+            return ended
+        if ended.reason is AbortReason.TOO_LONG:
+            raise self._unusable(f"printed more than {MAX_OUTPUT_BYTES} bytes")
+        if ended.reason is AbortReason.LATE:
+            raise UnreadableError(
+                f"the plugin {self.command.name} gave no token within {self.seconds:g} seconds", _BY_HAND
+            )
+        raise UnreadableError(f"the plugin {self.command.name} {ended.told(self.seconds)}", _BY_HAND)
 
     def _program(self) -> str:
         first = self.command.words[0]

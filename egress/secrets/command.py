@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 
+from egress.command_process import CommandAborted, CommandProcess
 from egress.errors import UnreadableError, reason_of
 from egress.secrets.child_environment import ChildEnvironment
-from egress.secrets.command_process import CommandAborted, CommandProcess
 from egress.secrets.program_lookup import ProgramLookup
 from egress.secrets.source_value import SourceValue, ValueLifetime
 
@@ -58,12 +58,12 @@ class CommandSecretSource:
             raise UnreadableError(f"{name} cannot be started: {reason}", "check the program") from None
         if isinstance(ended, CommandAborted):
             # A status says enough; output is only counted, because it may contain the secret.
-            raise UnreadableError(f"{name} {ended.why}", _BY_HAND_HINT)
+            raise UnreadableError(f"{name} {ended.told(self._timeout)}", _BY_HAND_HINT)
         if ended.status:
             raise UnreadableError(
                 f"{name} {_end(ended.status)} and wrote {ended.stderr} bytes to standard error", _BY_HAND_HINT
             )
-        return ended.value
+        return SourceValue(ended.output.reveal())
 
     def stop(self) -> None:
         self._process.stop()

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 import structlog
 
+from egress.command_process import CommandProcess
 from egress.errors import EgressError
 from egress.rules.decide.policy import SecretSpec
 from egress.secrets import Redactor, unresolvable_secrets
 from egress.secrets.child_environment import ChildEnvironment
 from egress.secrets.command import CommandSecretSource
-from egress.secrets.command_process import CommandProcess
 from egress.secrets.file import FileSecretSource
 from egress.secrets.needle_cache import NeedleCache
 from egress.secrets.source_factory import SourceFactory, VariableSecretSource

@@ -7,6 +7,8 @@ import json
 import os
 import resource
 import stat
+import subprocess
+import sys
 import time
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -17,8 +19,9 @@ import pytest
 
 from egress.cluster.api_call import ApiRefusedError, call
 from egress.cluster.api_server import ClusterApi
-from egress.cluster.exec_plugin import EXPIRY_MARGIN, MAX_OUTPUT_BYTES, ExecPlugin
+from egress.cluster.exec_plugin import EXPIRY_MARGIN, ExecPlugin
 from egress.cluster.kubeconfig import read_kubeconfig
+from egress.command_process import MAX_OUTPUT_BYTES
 from egress.environment import read_environment
 from egress.errors import EgressError
 from tests.cluster.fake_api_server import TOKEN, FakeApiServer, running
@@ -180,3 +183,27 @@ def test_a_program_with_many_open_files_gets_a_token(tmp_path: Path) -> None:
             assert api_of(tmp_path, credential()).token() == TOKEN.encode()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+_UNSEEN = """
+import signal, sys
+from pathlib import Path
+from egress.cluster.kubeconfig import read_kubeconfig
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+api = read_kubeconfig([Path(sys.argv[1])], environ={"PATH": "/usr/bin:/bin"})
+try:
+    print("token", api.token())
+except Exception as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("pause", ["", "sleep 0.1;"])
+def test_a_status_that_nobody_can_know_is_no_token(tmp_path: Path, pause: str) -> None:
+    """Where SIGCHLD is ignored the kernel forgets how a child ended, and `Popen` says 0."""
+    api_of(tmp_path, f"{pause} {credential(CANARY)}\nexit 3")
+    done = subprocess.run(
+        [sys.executable, "-c", _UNSEEN, str(tmp_path / "config")], capture_output=True, text=True, check=False
+    )
+    assert "the plugin plugin ended with an unknown status" in done.stdout, done.stderr
+    assert CANARY not in done.stdout + done.stderr

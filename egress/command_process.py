@@ -6,10 +6,11 @@ the whole group is killed *before* its leader is reaped, so that the number of t
 another process by then. Children that hold a pipe open do not delay the end: once the leader has ended, all
 its output is in the pipe. A child in its own session, such as an agent, is left alone.
 
-Standard output goes into a `SourceValue` and nowhere else; of standard error only the length is known.
-`CalledProcessError` and `TimeoutExpired` carry output: they are never used.
+Such a program prints a credential: that of a secret source, or the token of a cluster. So standard output
+goes into a `CommandOutput` and nowhere else; of standard error only the length is known. `CalledProcessError`
+and `TimeoutExpired` carry output: they are never used.
 
-Must not touch the event loop: a fetch runs in its own thread.
+Must not touch the event loop: the caller has a thread of its own for it.
 """
 
 from __future__ import annotations
@@ -23,11 +24,33 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Never
 
-from egress.secrets.source_value import SourceValue
+MAX_OUTPUT_BYTES: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
 
-MAX_OUTPUT_BYTES = 64 * 1024
-_CHUNK_BYTES = 64 * 1024
+
+class CommandOutput:
+    """What a program wrote to its standard output: never shown, copied or pickled."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def reveal(self) -> bytes:
+        """Return the bytes."""
+        return self._data
+
+    def __repr__(self) -> str:
+        return "CommandOutput(***)"
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def __reduce_ex__(self, protocol: object) -> Never:
+        raise TypeError("the output of a program must not be pickled or copied")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +59,41 @@ class CommandEnd:
 
     status: int
     """The exit status, or the negative number of the signal."""
-    value: SourceValue
+    output: CommandOutput
     stderr: int
     """Number of bytes written to standard error."""
 
 
+class AbortReason(Enum):
+    """Why the output of a program does not count."""
+
+    STOPPED = "stopped"
+    """By the caller."""
+    LATE = "late"
+    """It did not end within its time."""
+    TOO_LONG = "too long"
+    """It wrote more than `MAX_OUTPUT_BYTES`."""
+    UNSEEN = "unseen"
+    """It ended with an unknown status, because this process was started with SIGCHLD ignored."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommandAborted:
-    """A program that Egress stopped."""
+    """A program that was stopped, or whose end nobody can know."""
 
-    why: str
+    reason: AbortReason
 
-
-UNSEEN_END = CommandAborted(
-    "ended with an unknown status, because the proxy was started with SIGCHLD ignored"
-)
+    def told(self, timeout: float) -> str:
+        """Return what happened, as a part of a sentence about the program."""
+        match self.reason:
+            case AbortReason.STOPPED:
+                return "was stopped"
+            case AbortReason.LATE:
+                return f"did not end within {timeout:g} s"
+            case AbortReason.TOO_LONG:
+                return f"wrote more than {MAX_OUTPUT_BYTES // 1024} KiB"
+            case AbortReason.UNSEEN:
+                return "ended with an unknown status, because Egress was started with SIGCHLD ignored"
 
 
 class CommandProcess:
@@ -64,13 +107,21 @@ class CommandProcess:
         self._stopped = False
 
     def run(
-        self, program: str, argv: Sequence[str], environ: Mapping[str, str], folder: str, timeout: float
+        self,
+        program: str,
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        folder: str | None,
+        timeout: float,
     ) -> CommandEnd | CommandAborted:
-        """Run to the end. Raises OSError if the program cannot be started."""
+        """Run to the end, in a folder, or else in that of this process.
+
+        Raises OSError if the program cannot be started.
+        """
         # Under the lock, so that `stop` either prevents the start or sees the process.
         with self._lock:
             if self._stopped:
-                return CommandAborted("was stopped")
+                return CommandAborted(AbortReason.STOPPED)
             popen = self._popen = _started(program, argv, environ, folder)
         with popen:
             reading = _Reading(popen)
@@ -79,8 +130,8 @@ class CommandProcess:
             finally:
                 self._end(popen)
             if self._is_stopped():
-                return CommandAborted("was stopped")
-            return broken or CommandEnd(popen.returncode, reading.value, reading.stderr)
+                return CommandAborted(AbortReason.STOPPED)
+            return broken or CommandEnd(popen.returncode, reading.output, reading.stderr)
 
     def stop(self) -> None:
         """Kill the program, now or as soon as it is started; from any thread."""
@@ -101,7 +152,7 @@ class CommandProcess:
 
 
 def _started(
-    program: str, argv: Sequence[str], environ: Mapping[str, str], folder: str
+    program: str, argv: Sequence[str], environ: Mapping[str, str], folder: str | None
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         argv,
@@ -133,8 +184,8 @@ class _Reading:
         self.stderr = 0
 
     @property
-    def value(self) -> SourceValue:
-        return SourceValue(bytes(self._out))
+    def output(self) -> CommandOutput:
+        return CommandOutput(bytes(self._out))
 
     def until_exit(self, timeout: float) -> CommandAborted | None:
         """Read until the program ends, or has to be stopped."""
@@ -147,7 +198,7 @@ class _Reading:
             # A pidfd cannot be confused with a later process of the same number.
             leader = os.pidfd_open(self._popen.pid)
         except ProcessLookupError:
-            return UNSEEN_END
+            return CommandAborted(AbortReason.UNSEEN)
         try:
             return self._read_until(leader, timeout)
         finally:
@@ -161,10 +212,10 @@ class _Reading:
             for pipe in [pipe for pipe in self._pipes if pipe in ready or leader in ready]:
                 self._read(pipe)
             if len(self._out) > MAX_OUTPUT_BYTES:
-                return CommandAborted("wrote more than 64 KiB")
+                return CommandAborted(AbortReason.TOO_LONG)
             if leader in ready:
                 return _unknown_end(leader)
-        return CommandAborted(f"did not end within {timeout:g} s")
+        return CommandAborted(AbortReason.LATE)
 
     def _ready(self, leader: int, left: float) -> set[int]:
         poll = select.poll()
@@ -195,5 +246,5 @@ def _unknown_end(leader: int) -> CommandAborted | None:
     try:
         os.waitid(os.P_PIDFD, leader, os.WEXITED | os.WNOWAIT)
     except ChildProcessError:
-        return UNSEEN_END
+        return CommandAborted(AbortReason.UNSEEN)
     return None
