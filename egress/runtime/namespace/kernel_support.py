@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from egress.runtime.errors import UnsupportedError
+from egress.errors import reason_of
+from egress.runtime.errors import EngineError, UnsupportedError
 from egress.runtime.namespace.inside.syscall_filter import MACHINE_FILTERS
 
 SETTING_FILES: Final = {
@@ -34,6 +35,7 @@ _PROBE_CODE: Final = (
     "    print(error.errno)\n"
 )
 _PROBE_TIMEOUT: Final = 30.0
+_MAX_CAUSE_CHARS: Final = 300
 
 
 def python_command(code: str) -> list[str]:
@@ -44,21 +46,45 @@ def python_command(code: str) -> list[str]:
 
 
 def check() -> None:
-    """Raise `UnsupportedError` if this machine cannot run namespace sandboxes."""
+    """Raise `UnsupportedError` if this machine cannot run namespace sandboxes.
+
+    Raises `EngineError` for a probe that cannot tell, such as one whose modules cannot be imported.
+    """
     # Tried in a child process: a namespace once entered cannot be left.
     refuse_old(os.uname().sysname, os.uname().release, os.uname().machine)
-    done = subprocess.run(
-        python_command(_PROBE_CODE),
-        env={},
-        cwd="/",
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        timeout=_PROBE_TIMEOUT,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            python_command(_PROBE_CODE),
+            env={},
+            cwd="/",
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_PROBE_TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        cause = reason_of(error) if isinstance(error, OSError) else f"no answer within {_PROBE_TIMEOUT:g}s"
+        raise probe_error(cause) from None
     said = done.stdout.strip()
+    if done.returncode > 0:
+        raise probe_error(last_line(done.stderr) or f"it exited with status {done.returncode}")
+    # A filter of system calls may kill a process that asks for namespaces.
     if done.returncode or said:
         raise refusal_error(int(said) if said.isdigit() else 0, kernel_settings())
+
+
+def probe_error(cause: str) -> EngineError:
+    """The error for a probe that says nothing about this machine. Pure."""
+    return EngineError(
+        f"the probe of namespaces failed: {cause}",
+        f"check the installation of {sys.executable}, or reinstall egress",
+    )
+
+
+def last_line(output: bytes) -> str:
+    """The last line of a traceback, which names its cause. Pure."""
+    lines = output.decode("utf-8", "replace").strip().splitlines() or [""]
+    return "".join(letter for letter in lines[-1] if letter.isprintable())[:_MAX_CAUSE_CHARS]
 
 
 def refuse_old(system: str, release: str, machine: str) -> None:

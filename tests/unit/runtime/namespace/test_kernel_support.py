@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from egress.runtime.errors import UnsupportedError
+from egress.runtime.errors import EngineError, UnsupportedError
 from egress.runtime.namespace import kernel_support
 
 
@@ -60,3 +60,50 @@ def test_what_runs_inside_needs_the_standard_library_alone() -> None:
         kernel_support.python_command(code), capture_output=True, text=True, check=True, env={}
     )
     assert done.stdout in ("['__main__', 'egress']\n", "['egress']\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        ("from egress.runtime.namespace.inside import nothing_there\n", "nothing_there"),
+        ("raise SystemExit(7)\n", "status 7"),
+        ("import time; time.sleep(60)\n", "no answer within 0.5s"),
+    ],
+)
+def test_a_probe_that_cannot_tell_is_an_error_and_no_refusal(
+    monkeypatch: pytest.MonkeyPatch, code: str, cause: str
+) -> None:
+    """Tests are left out for a refusal, and a broken installation must not look like one."""
+    monkeypatch.setattr(kernel_support, "refuse_old", lambda *_: None)
+    monkeypatch.setattr(kernel_support, "_PROBE_CODE", code)
+    monkeypatch.setattr(kernel_support, "_PROBE_TIMEOUT", 0.5 if "sleep" in code else 30.0)
+    with pytest.raises(EngineError, match="probe of namespaces failed") as raised:
+        kernel_support.check()
+    assert cause in raised.value.message
+    assert not isinstance(raised.value, UnsupportedError)
+
+
+def test_an_interpreter_that_is_gone_is_an_error_and_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_support, "refuse_old", lambda *_: None)
+    monkeypatch.setattr(kernel_support, "python_command", lambda _code: ["/nonexistent/python"])
+    with pytest.raises(EngineError, match="no such file"):
+        kernel_support.check()
+
+
+@pytest.mark.parametrize("code", ["print(1)\n", "import os; os.kill(os.getpid(), 31)\n"])
+def test_a_kernel_that_refuses_or_kills_the_probe_is_a_refusal(
+    monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    monkeypatch.setattr(kernel_support, "refuse_old", lambda *_: None)
+    monkeypatch.setattr(kernel_support, "_PROBE_CODE", code)
+    with pytest.raises(UnsupportedError):
+        kernel_support.check()
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [(b"", ""), (b"Traceback\n  x\nImportError: no\n\n", "ImportError: no"), (b"\x1b[31m\xff", "[31m\ufffd")],
+)
+def test_a_cause_is_one_printable_line(output: bytes, line: str) -> None:
+    assert kernel_support.last_line(output) == line
+    assert len(kernel_support.last_line(b"x" * 9999)) == 300
