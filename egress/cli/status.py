@@ -66,6 +66,10 @@ def _rows(answer: Answer) -> Iterator[list[Cell]]:
         # A proxy of `egress up` or of a run has a sandbox that nothing is in.
         if box.get("name") != SANDBOX_NAME:
             yield from _sandbox(box)
+    if replicas := _map(answer.get("replicas")):
+        yield [("replicas", DIM), f"compared with {count(_number(replicas.get('compared')), 'other')}"]
+        for silent in _texts(replicas.get("silent")):
+            yield ["", (f"not compared with {silent}", BAD)]
     # Totals of the whole proxy follow the sandboxes.
     yield [("connections", DIM), str(answer.get("connections"))]
     requests = _map(answer.get("requests"))

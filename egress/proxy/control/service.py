@@ -284,6 +284,7 @@ class ControlService:
                 "requests": asdict(self.engine.audit.tally),
                 "killed": self.withdrawals.all(),
                 "kept": self.withdrawals.kept,
+                **(self._pods.replicas() if self._pods is not None else {}),
             },
         )
 

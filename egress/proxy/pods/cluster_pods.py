@@ -56,6 +56,17 @@ class ClusterPods:
         silent = {each.kind.value: now - each.heard for each in self._running if each.heard is not None}
         heard = "Since the API server sent anything for the watch."
         yield by_label("watch_silence_seconds", heard, "kind", silent, "gauge")
+        for each in self._replicas:
+            states = {"compared": each.compared, "silent": len(each.silent)}
+            told = "Other replicas of the gateway; with a silent one this replica is not compared."
+            yield by_label("replicas", told, "state", states, "gauge")
+
+    def replicas(self) -> dict[str, object]:
+        """Return how the other replicas answer, for the status; empty where none is asked."""
+        for each in self._replicas:
+            silent = [str(replica) for replica in each.silent]
+            return {"replicas": {"compared": each.compared, "silent": silent}}
+        return {}
 
     def problems(self) -> list[str]:
         """Why it cannot be told whose a connection is; empty if it can."""

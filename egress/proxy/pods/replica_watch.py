@@ -2,24 +2,26 @@
 
 The cluster says which pods they are: those of the same controller. Each answers at its port for readiness,
 over which nothing is changed. A replica that is behind for too long is not ready until it has caught up, and
-says so in its log and in an Event on its pod.
+says so in its log and in an Event on its pod. So does a replica that does not reach another one, which stays
+ready.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 
 from egress.cluster.event_writer import ClusterEvent, EventWriter, ObjectReference
-from egress.errors import EgressError, WireError
+from egress.errors import EgressError, WireError, reason_of
 from egress.http1 import Data, End, MessageLimits, ResponseHead, ResponseReader
 from egress.kubernetes.identity_map import IdentityMap
 from egress.kubernetes.replica_lag import Behind, ReplicaLag
+from egress.kubernetes.replica_reach import ReplicaReach, SilentReplica
 from egress.kubernetes.replica_report import (
     MAX_REPORT_BYTES,
     REPLICA_PATH,
@@ -57,16 +59,23 @@ class ReplicaWatch:
     """The version of these rules; None if they come from files."""
     clock: Clock
     lag: ReplicaLag
+    reach: ReplicaReach = field(default_factory=ReplicaReach)
+    silent: tuple[SilentReplica, ...] = field(default=(), init=False)
+    """The replicas that this one is not compared with, because they give no report."""
     _behind: tuple[Behind, ...] = field(default=(), init=False)
+    _asked: int = field(default=0, init=False)
 
     async def run(self) -> None:
         """Compare until the task is cancelled."""
         while True:
             peers = self.identities.siblings(self.name)
             is_v6 = ":" in self.at.host
-            near = sorted((each for each in peers if (each.version == 6) is is_v6), key=int)
-            await asyncio.gather(*map(self._ask, near[:_MAX_REPLICAS]))
+            near = sorted((each for each in peers if (each.version == 6) is is_v6), key=int)[:_MAX_REPLICAS]
+            await asyncio.gather(*map(self._ask, near))
+            self.reach.keep([str(each) for each in near])
+            self._asked = len(near)
             self._judge(self.lag.behind(self.clock.monotonic()))
+            self._judge_reach(self.reach.silent(self.clock.monotonic()))
             await asyncio.sleep(POLL_INTERVAL)
 
     def report(self, *, ready: bool) -> str:
@@ -84,13 +93,30 @@ class ReplicaWatch:
             for each in self._behind
         ]
 
+    @property
+    def compared(self) -> int:
+        """The number of other replicas that are not silent."""
+        return self._asked - len(self.silent)
+
     async def _ask(self, address: Address) -> None:
         """Hear one replica; whatever goes wrong, it is a replica that says nothing."""
-        with suppress(OSError, TimeoutError, EgressError, asyncio.IncompleteReadError):
+        try:
             async with asyncio.timeout(_ANSWER_TIMEOUT):
                 report = read_report(await _get(ListenAddress(str(address), self.at.port)))
+        except TimeoutError:
+            cause = f"no answer within {_ANSWER_TIMEOUT:g} seconds"
+        except OSError as error:
+            # The loop puts the address in the place of the system's words.
+            cause = os.strerror(error.errno).lower() if error.errno else reason_of(error)
+        except EgressError as error:
+            cause = error.message
+        else:
             if report.replica != self.name:
+                self.reach.hear(str(address))
                 self.lag.hear(report, self._known_beside(report), self.clock.monotonic())
+                return
+            cause = "it has the name of this replica"
+        self.reach.miss(str(address), cause, self.clock.monotonic())
 
     def _known_beside(self, report: ReplicaReport) -> dict[str, int]:
         """Return the versions that this replica knows, in the eyes of another one."""
@@ -112,15 +138,30 @@ class ReplicaWatch:
                 policy=self.digest()[:12],
                 hint="see whether its watches are lost",
             )
-            self._tell("ReplicaBehind", f"not ready: {why}; rules in force: {self.digest()[:12]}")
+            said = f"not ready: {why}; rules in force: {self.digest()[:12]}"
+            self._tell("ReplicaBehind", said, is_warning=True)
         elif before:
             _log.info("replica.agrees", policy=self.digest()[:12])
             self._tell("ReplicaAgrees", f"the replicas agree again on the rules {self.digest()[:12]}")
 
-    def _tell(self, reason: str, message: str) -> None:
+    def _judge_reach(self, silent: tuple[SilentReplica, ...]) -> None:
+        before, self.silent = self.silent, silent
+        # A silence that has another cause now is the same one.
+        if [each.address for each in silent] == [each.address for each in before]:
+            return
+        why = ", ".join(map(str, silent))
+        if silent:
+            hint = f"let the pods of the gateway reach each other at the port {self.at.port}"
+            _log.warning("replica.silent", cause=why, hint=hint)
+            self._tell("ReplicaSilent", f"not compared with {why}: {hint}", is_warning=True)
+        else:
+            _log.info("replica.heard", compared=self.compared)
+            self._tell("ReplicaHeard", "every other replica is compared with again")
+
+    def _tell(self, reason: str, message: str, *, is_warning: bool = False) -> None:
         for pod in self.identities.pods_named(self.name):
             about = ObjectReference("Pod", pod.metadata.name, pod.metadata.uid)
-            self.events.tell(ClusterEvent(about, reason, message, "Warning" if self._behind else "Normal"))
+            self.events.tell(ClusterEvent(about, reason, message, "Warning" if is_warning else "Normal"))
 
 
 async def _get(at: ListenAddress) -> bytes:

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from egress.errors import UsageError
+from egress.kubernetes.replica_reach import SilentReplica
 from egress.kubernetes.watch_events import WatchKind
 from egress.proxy.pods.cluster_pods import open_pods
+from egress.proxy.setting_values import ListenAddress
 from tests.proxy.injecting_proxy import certs
 from tests.proxy.lab.proxy_stack import SANDBOX, ProxyStack
 from tests.unit.kubernetes.watch_samples import listed
@@ -54,3 +56,22 @@ async def test_the_metrics_say_which_watch_is_sound(tmp_path: Path) -> None:
         "watch_lost_total": dict.fromkeys(WatchKind, 0) | {"sandboxclaims": 3},
         "watch_silence_seconds": {"pods": 10.0},
     }
+
+
+async def test_status_and_metrics_say_which_replicas_are_not_compared_with(tmp_path: Path) -> None:
+    (tmp_path / "namespace").write_text("agents")
+    async with ProxyStack(tmp_path, certs, RULES) as stack:
+        pods = open_pods(stack.engine, stack.engine.sandboxes[SANDBOX], tmp_path, POD)
+        assert pods.replicas() == {}
+        found = pods.compare(stack.engine, ListenAddress("127.78.0.1", 8081), 30, lambda: None)
+        found.silent = (SilentReplica("10.0.0.2", "connection refused"),)
+        found._asked = 3
+        told = {
+            family.name: {labels[0][1]: value for labels, value in family.points}
+            for family in pods.families(100.0)
+        }
+        silent = ["10.0.0.2 (connection refused)"]
+        assert pods.replicas() == {"replicas": {"compared": 2, "silent": silent}}
+        # It stays as ready as it was.
+        assert not [problem for problem in pods.problems() if "10.0.0.2" in problem]
+    assert told["replicas"] == {"compared": 2, "silent": 1}

@@ -14,6 +14,7 @@ from egress.cluster.api_server import ClusterApi
 from egress.cluster.event_writer import ClusterEvent, EventWriter
 from egress.kubernetes.identity_map import IdentityMap
 from egress.kubernetes.replica_lag import ReplicaLag
+from egress.kubernetes.replica_reach import ReplicaReach
 from egress.kubernetes.replica_report import MAX_REPORT_BYTES, ReplicaReport, RulesVersion, encode_report
 from egress.kubernetes.watch_events import WatchKind
 from egress.proxy.clock import SystemClock
@@ -35,7 +36,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[ClusterEvent]:
     return found
 
 
-def watch(port: int, rules: RulesVersion | None) -> ReplicaWatch:
+def watch(port: int, rules: RulesVersion | None, patience: float = 60) -> ReplicaWatch:
     identities = IdentityMap()
     pods = (gateway_pod("egress-proxy-0", "127.78.0.1"), gateway_pod("egress-proxy-1", SIBLING))
     for kind in WatchKind:
@@ -44,7 +45,15 @@ def watch(port: int, rules: RulesVersion | None) -> ReplicaWatch:
     at = ListenAddress("127.78.0.1", port)
     digest, version = (lambda: "aa"), (lambda: rules)
     return ReplicaWatch(
-        "egress-proxy-0", at, identities, events, digest, version, SystemClock(), ReplicaLag(0)
+        "egress-proxy-0",
+        at,
+        identities,
+        events,
+        digest,
+        version,
+        SystemClock(),
+        ReplicaLag(0),
+        ReplicaReach(patience),
     )
 
 
@@ -123,3 +132,66 @@ def test_a_report_tells_the_rules_and_the_newest_changes() -> None:
         "taken": 1234,
         "versions": {"rules": 7, "pods": 0, "sandboxes": 0, "sandboxclaims": 0, "sandboxtemplates": 0},
     }
+
+
+ITSELF = ReplicaReport("egress-proxy-0", ready=True, digest="aa", taken=1, versions={})
+
+
+@pytest.mark.parametrize(
+    ("data", "cause"),
+    [
+        (answer(AHEAD).replace(b"200 OK", b"404 Not Found"), "without a report"),
+        (answer(AHEAD)[:-1], ""),
+        (answer(ITSELF), "it has the name of this replica"),
+        (b"", ""),
+    ],
+    ids=["refused", "cut", "itself", "none"],
+)
+async def test_a_replica_that_gives_no_report_is_told_and_this_one_stays_ready(
+    told: list[ClusterEvent], data: bytes, cause: str
+) -> None:
+    async with sibling(data) as port:
+        found = watch(port, None, patience=0)
+        task = asyncio.create_task(found.run())
+        async with asyncio.timeout(30):
+            while not told:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
+        task.cancel()
+        [silent] = found.silent
+    assert (silent.address, found.compared, found.problems()) == (SIBLING, 0, [])
+    assert cause in silent.cause
+    [event] = told
+    assert (event.reason, event.about.name, event.type) == ("ReplicaSilent", "egress-proxy-0", "Warning")
+    assert f"not compared with {SIBLING}" in event.message
+    assert f"reach each other at the port {port}" in event.message
+
+
+async def test_a_replica_out_of_reach_is_told_once_and_again_when_it_is_heard(
+    told: list[ClusterEvent],
+) -> None:
+    """Its port is closed first, as behind a network policy, and opens then."""
+    async with sibling(b"") as port:
+        pass
+    found = watch(port, None, patience=0)
+    task = asyncio.create_task(found.run())
+
+    async def until(reasons: list[str]) -> None:
+        async with asyncio.timeout(30):
+            while [event.reason for event in told] != reasons:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
+
+    await until(["ReplicaSilent"])
+    assert "connection refused" in found.silent[0].cause
+    await asyncio.sleep(0.1)
+    await until(["ReplicaSilent"])
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer(AHEAD))
+        writer.close()
+
+    async with await asyncio.start_server(serve, SIBLING, port):
+        await until(["ReplicaSilent", "ReplicaHeard"])
+    task.cancel()
+    assert told[-1].type == "Normal"
+    assert (found.silent, found.compared) == ((), 1)
