@@ -6,6 +6,7 @@ variables hold a secret, or which sandbox sent a canary. The gateway refuses wha
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -43,14 +44,20 @@ def refuse_own_proxy(
         )
 
 
-@contextmanager
-def open_cluster_fleet(environ: Mapping[str, str], folder: Path) -> Iterator[Fleet]:
-    """Open a fleet in the namespace that the environment names. Its sandboxes end with it.
+_machine_clock: Final = time.time  # noqa: TID251 - records are compared across processes
 
-    `folder` is the runtime folder. Raises errors of the cluster, and `GatewayError` without a gateway.
+
+@contextmanager
+def open_cluster_fleet(environ: Mapping[str, str], folder: Path, *, keeps: bool = False) -> Iterator[Fleet]:
+    """Open a fleet in the namespace that the environment names.
+
+    `folder` is the runtime folder. With `keeps`, sandboxes outlive a fleet that is killed, or leaves them,
+    and those of the last such fleet come back; without, they end with the fleet. Raises errors of the
+    cluster, and `GatewayError` without a gateway.
     """
     from egress.cluster.cluster_choice import choose_cluster  # noqa: PLC0415 - only for this kind
     from egress.fleet.fleet import Fleet  # noqa: PLC0415 - likewise
+    from egress.fleet.kept_members import KeptMembers  # noqa: PLC0415 - likewise
     from egress.fleet.snapshot_store import SnapshotStore  # noqa: PLC0415 - likewise
     from egress.runtime.kubernetes.runtime import KubernetesRuntime  # noqa: PLC0415 - likewise
     from egress.runtime.kubernetes.settings import read_settings  # noqa: PLC0415 - likewise
@@ -58,16 +65,23 @@ def open_cluster_fleet(environ: Mapping[str, str], folder: Path) -> Iterator[Fle
     settings, limits = read_settings(environ), read_limits(environ)
     api = choose_cluster(environ, settings.context, settings.namespace)
     with ExitStack() as parts:
-        runtime = KubernetesRuntime(api, folders.sandbox_home(folder, KUBERNETES_KIND), settings)
-        about = FleetInfo(
-            kind=KUBERNETES_KIND,
-            why=f"requested, in the namespace {api.namespace} of {api.host_header}",
-            cautions=(*runtime.cautions, _CAUTION),
-        )
+        home = folders.sandbox_home(folder, KUBERNETES_KIND)
+        runtime = KubernetesRuntime(api, home, settings, keeps=keeps)
         undo = parts.enter_context(ExitStack())
-        undo.callback(runtime.close)
-        fleet = Fleet(runtime, about=about, snapshots=SnapshotStore(environment.state_dir(environ), limits))
+        # A fleet that does not open leaves what was kept to the next one.
+        undo.callback(runtime.leave if keeps else runtime.close)
+        # The gateway knows which pods have no access, and goes on: nothing has to be remembered for it.
+        kept = KeptMembers(runtime, _machine_clock, dict) if keeps else None
+        snapshots = SnapshotStore(environment.state_dir(environ), limits)
+        fleet = Fleet(runtime, snapshots=snapshots, kept=kept)
         # From here on the fleet ends the runtime.
         undo.pop_all()
         parts.callback(fleet.close)
+        # Known only now: which sandboxes of the last fleet did not come back.
+        losses = () if kept is None else kept.losses
+        fleet.about = FleetInfo(
+            kind=KUBERNETES_KIND,
+            why=f"requested, in the namespace {api.namespace} of {api.host_header}",
+            cautions=(*runtime.cautions, *losses, _CAUTION),
+        )
         yield fleet

@@ -19,6 +19,7 @@ from egress.cli.sandboxes import fleet_session
 from egress.errors import UnreadableError, UsageError
 from egress.fleet.folders import SOCKET_NAME
 from egress.fleet.remote import connect_if_served
+from egress.fleet.runtime_choice import KUBERNETES_KIND
 from egress.unix.peer import peer_of
 from egress.unix.stream_socket import connect_to_egress
 
@@ -29,12 +30,12 @@ _ASK_TIMEOUT: Final = 10.0
 
 @click.command()
 @folder_options.of_running
-@click.option("--keep", is_flag=True, help="Leave the containers to the next `egress up`.")
+@click.option("--keep", is_flag=True, help="Leave containers and pods to the next `egress up`.")
 def down(runtime_dir: Path | None, *, keep: bool) -> int:
     """Stop the proxy that `egress up` started, and remove all of its sandboxes.
 
-    Returns when they are gone. With --keep, containers and their processes go on without a network, and the
-    next `egress up` takes them over: after an upgrade, or with other rules.
+    Returns when they are gone. With --keep, containers and their processes go on without a network, and pods
+    behind their gateway. The next `egress up` takes them over: after an upgrade, or with other rules.
 
     \b
     Examples:
@@ -70,9 +71,10 @@ def _process_at(path: Path) -> Iterator[int | None]:
 
 
 def _leave(process: int | None, kind: str) -> None:
-    if kind != "docker":
+    if kind not in ("docker", KUBERNETES_KIND):
         raise UsageError(
-            "these sandboxes end with `egress up`: they are no containers", "stop it without --keep"
+            "these sandboxes end with `egress up`: they are neither containers nor pods",
+            "stop it without --keep",
         )
     if process is None:
         raise UnreadableError("the process of `egress up` is out of reach from here", "send it SIGUSR1")

@@ -77,8 +77,8 @@ def up(
 ) -> int:
     """Start a proxy with long-lived sandboxes, and return when it is ready.
 
-    Containers that the last one left, after a crash or `egress down --keep`, come back. Rules are found as
-    for `egress serve`. The log is `up.log` in the state folder.
+    Containers and pods that the last one left, after a crash or `egress down --keep`, come back. Rules are
+    found as for `egress serve`. The log is `up.log` in the state folder.
 
     \b
     Examples:
@@ -185,7 +185,7 @@ def _opened(
             seccomp=source.seccomp,
             options=source.proxy_options,
         )
-        return open_cluster_fleet(environ, folder)
+        return open_cluster_fleet(environ, folder, keeps=True)
     return open_embedded(
         choose,
         environ,
@@ -208,9 +208,7 @@ def _announce(about: FleetInfo, returned: list[str], socket: Path, ports: UpPort
         render.line(f"  back: {', '.join(returned)}")
     render.line(f"  rules: {fleet_session.rule_files(about)}")
     if about.kind == "namespace":
-        render.line("  its sandboxes end with it, however it ends; containers are kept")
-    if about.kind == KUBERNETES_KIND:
-        render.line("  its sandboxes end with it; if it is killed, with the next one or at their deadline")
+        render.line("  its sandboxes end with it, however it ends; containers and pods are kept")
     render.line(f"  API: the unix socket {socket}", whole=True)
     if ports.api is not None:
         render.line(f"  API: {ports.api.url}, with the token in {ports.api.token_file}", whole=True)

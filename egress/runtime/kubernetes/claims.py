@@ -33,6 +33,7 @@ class _Metadata(msgspec.Struct):
     name: str
     uid: str
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
 
 
 class _Bound(msgspec.Struct):

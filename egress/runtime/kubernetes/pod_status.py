@@ -72,6 +72,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
     creation_timestamp: datetime
     deletion_timestamp: str | None = None
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
 
 
 class _Status(msgspec.Struct, rename="camel"):

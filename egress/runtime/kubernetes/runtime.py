@@ -7,6 +7,9 @@ A sandbox is created in this order, and any failure undoes the steps before it:
 
 The gateway admits a pod by itself: it watches the pods of the namespace. A pod ends with its sandbox, or with
 the next runtime of this folder if this one was killed, and in any case at the deadline of its manifest.
+
+A runtime that keeps its sandboxes records them, and the next one of the same folder takes them over. Their
+pods go on in the meantime behind the gateway, whose rules hold for them as before.
 """
 
 from __future__ import annotations
@@ -14,17 +17,17 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from egress.api.websocket_as_socket import pair_with
 from egress.cluster.api_server import ClusterApi
 from egress.cluster.pod_port import open_port
-from egress.kubernetes.pod_identity import TICKET_ANNOTATION
-from egress.run_ticket import RunTicket, write_statement
+from egress.run_ticket import RunTicket
 from egress.runtime.errors import (
     EngineError,
     GatewayError,
@@ -35,21 +38,24 @@ from egress.runtime.errors import (
 )
 from egress.runtime.kubernetes.api_errors import translated_errors
 from egress.runtime.kubernetes.claimed_scripts import write_scripts
-from egress.runtime.kubernetes.claims import POOL_PREFIX, Claims, check_claim
+from egress.runtime.kubernetes.claims import POOL_PREFIX, Claims, PoolClaim, check_claim
 from egress.runtime.kubernetes.gateway import ClusterGateway
+from egress.runtime.kubernetes.kept_pods import KeptPod, KeptPods, difference
 from egress.runtime.kubernetes.pod_command import PodRun, PodTarget, is_running
 from egress.runtime.kubernetes.pod_manifest import check_spec, pod_manifest, refuse_ports
-from egress.runtime.kubernetes.pod_reaper import reap
+from egress.runtime.kubernetes.pod_reaper import reap, reap_unkept, remove_kept
+from egress.runtime.kubernetes.pod_sandbox import PodSandbox, sandbox_of
 from egress.runtime.kubernetes.pod_status import PodRecord
 from egress.runtime.kubernetes.pod_trouble import trouble_error
 from egress.runtime.kubernetes.pods import Pods
 from egress.runtime.kubernetes.polling import turns
 from egress.runtime.kubernetes.settings import KubernetesSettings
+from egress.runtime.kubernetes.ticket_annotations import TicketAnnotations
 from egress.runtime.lifecycle import CommandLifecycle, Status, unfit
 from egress.runtime.owner_lock import OwnerLock, own_folder
-from egress.runtime.protocol import Output, provision_minimal
-from egress.runtime.proxy_client import Admission, SandboxListener
-from egress.runtime.spec import NO_VALUES, Command, Info, Spec, State, check_ports, check_ready_count
+from egress.runtime.protocol import KeptTerms, Output, TakenOver, provision_minimal
+from egress.runtime.proxy_client import Admission, Bar, SandboxListener
+from egress.runtime.spec import NO_VALUES, Command, Info, Spec, check_ports, check_ready_count
 from egress.runtime.supervised_process import SupervisedProcess, drain
 
 READY_SECONDS: Final = 180.0
@@ -58,6 +64,8 @@ _REMOVAL_SECONDS: Final = 60.0
 _RESTART_SECONDS: Final = 60.0
 _SCRIPT_SECONDS: Final = 30.0
 _CLAIMED_SCRIPTS: Final = "/tmp/.egress"  # noqa: S108 - that of the sandbox
+_MAX_LOOKS: Final = 8
+"""Looks at kept pods at the same time."""
 _KILLED_STATUS: Final = 137
 _CLOSED_STATUS: Final = 44
 _SHELL: Final = "/bin/sh"
@@ -65,19 +73,7 @@ _STOP_SCRIPT: Final = Path(__file__).with_name("stop.sh").read_text(encoding="as
 _LISTENING_SCRIPT: Final = Path(__file__).with_name("listening.sh").read_text(encoding="ascii")
 
 
-@dataclass(slots=True)
-class _PodSandbox:
-    """A sandbox."""
-
-    spec: Spec
-    admission: Admission
-    run: PodRun
-    state: State = "created"
-    claim: str = ""
-    """The uid of the claim that holds its pod; empty for a pod of its own."""
-
-
-class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
+class KubernetesRuntime(CommandLifecycle[PodSandbox, SupervisedProcess]):
     """A `Runtime` of one namespace of a cluster."""
 
     def __init__(
@@ -86,11 +82,14 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
         home: Path,
         settings: KubernetesSettings,
         clock: Callable[[], float] = time.time,  # noqa: TID251 - the controller of claims has its own
+        *,
+        keeps: bool = False,
     ) -> None:
         """Look at the gateway, and remove what dead runtimes left in `home`.
 
-        `home` is a folder for this user alone. Claims end by the `clock`. Raises `GatewayError` for a
-        namespace without a gateway, and `EngineUnavailableError` where no API server answers.
+        `home` is a folder for this user alone. Claims and kept sandboxes end by the `clock`. `keeps`:
+        sandboxes may outlive this runtime, with `keep`. Raises `GatewayError` for a namespace without a
+        gateway, and `EngineUnavailableError` where no API server answers.
         """
         self._gateway = ClusterGateway(api)
         super().__init__(self._gateway, provision_minimal)
@@ -99,31 +98,43 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
         self._settings = settings
         self._clock = clock
         self._lock = threading.Lock()
+        self._recording = threading.Lock()
+        self._kept: KeptPods | None = None
+        self._sweeps = False
         with ExitStack() as parts:
             self._gateway.facts()
             self._home = own_folder(home)
             # Leftovers go before our own lease exists: every other lease belongs to another process.
             reap(self._pods, self._claims, self._home)
-            self._lease = parts.enter_context(OwnerLock(self._home))
+            self._lease = parts.enter_context(OwnerLock(self._home, keeps=keeps))
+            self._owner = self._lease.path.stem
+            if keeps:
+                self._kept = KeptPods(self._home, api)
+                self._owner = self._kept.owner
+                # Runs before the lease is released: what is kept leaves it to the next runtime.
+                parts.callback(self._end_keeping)
+                self._kept.note_losses()
+                reap_unkept(self._pods, self._claims, self._kept, clock())
             self._parts = parts.pop_all()
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """The promises that this kind of sandbox does not make, for the operator."""
-        return ("the number of processes is limited by the node, and not by `pids`",)
+        """Sandboxes that did not come back, and the promises that this kind does not make."""
+        losses = () if self._kept is None else tuple(self._kept.losses)
+        return (*losses, "the number of processes is limited by the node, and not by `pids`")
 
     # Lifecycle
 
-    def _maker(self, spec: Spec) -> Callable[[], _PodSandbox]:
+    def _maker(self, spec: Spec) -> Callable[[], PodSandbox]:
         if spec.image.startswith(POOL_PREFIX):
             check_claim(spec)
             return lambda: self._claim(spec)
         check_spec(spec)
         return lambda: self._make(spec)
 
-    def _make(self, spec: Spec) -> _PodSandbox:
+    def _make(self, spec: Spec) -> PodSandbox:
         facts = self._gateway.facts()
-        manifest = pod_manifest(spec, facts, self._settings, self._lease.path.stem)
+        manifest = pod_manifest(spec, facts, self._settings, self._owner)
         made = self._pods.create(manifest, spec.name)
         try:
             ready = self._await_container(spec, spec.name, made.metadata.uid, READY_SECONDS)
@@ -136,11 +147,11 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
             self._pods.delete(spec.name, made.metadata.uid)
             raise
         run = PodRun(spec.name, made.metadata.uid, ready.container)
-        return _PodSandbox(spec, Admission(spec.name, facts.authority), run)
+        return PodSandbox(spec, Admission(spec.name, facts.authority), run)
 
-    def _claim(self, spec: Spec) -> _PodSandbox:
+    def _claim(self, spec: Spec) -> PodSandbox:
         facts = self._gateway.facts()
-        made = self._claims.create(spec, self._lease.path.stem, self._clock() + self._settings.lifetime)
+        made = self._claims.create(spec, self._owner, self._clock() + self._settings.lifetime)
         try:
             pod = self._await_claim(spec, made.metadata.uid)
             ready = self._await_container(spec, pod, "", READY_SECONDS)
@@ -152,7 +163,7 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
             self._claims.delete(spec.name, made.metadata.uid)
             raise
         admission = Admission(spec.name, facts.authority)
-        return _PodSandbox(spec, admission, run, claim=made.metadata.uid)
+        return PodSandbox(spec, admission, run, claim=made.metadata.uid)
 
     def _await_claim(self, spec: Spec, uid: str) -> str:
         found = None
@@ -172,6 +183,7 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
         box = self._register.get(name)
         found = self._pods.find(box.run.pod)
         if box.state == "running" and is_running(found, box.run):
+            self._record(box)
             return self.info(name)
         if found is None or found.is_gone or found.metadata.uid != box.run.uid:
             raise _gone(name)
@@ -182,7 +194,8 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
             box.run, box.state = replace(before, container=found.container, is_over=False), "running"
         if not was_created and box.spec.limits.disk_mib is not None:
             # A limited disk is in memory, and empty at every start.
-            self._end_processes(box, box.spec.workdir)
+            self._end_processes(box.spec, box.spec.workdir, box.run)
+        self._record(box)
         self._tell("started", name)
         return self.info(name)
 
@@ -191,31 +204,35 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
         state = self._status(box).state
         if state == "created":
             return
-        if state == "stopped":
-            self._settle(box)
-            return
         run = box.run
         # Before the processes end: a command under way must not take their end for its own.
         self._settle(box)
-        self._end_processes(box, "", replace(run, is_over=False))
+        if state != "stopped":
+            self._end_processes(box.spec, "", replace(run, is_over=False))
+        self._record(box)
 
-    def _settle(self, box: _PodSandbox) -> None:
+    def _settle(self, box: PodSandbox) -> None:
         with self._lock:
             was_alive = box.state != "stopped"
             box.run.is_over, box.state = True, "stopped"
         if was_alive:
             self._tell("died", box.spec.name)
 
-    def _end_processes(self, box: _PodSandbox, folder: str, run: PodRun | None = None) -> None:
-        target = self._target(box.spec, run or box.run)
+    def _end_processes(self, spec: Spec, folder: str, run: PodRun) -> None:
+        target = self._target(spec, run)
         words = (_SHELL, "-c", _STOP_SCRIPT, "sh", folder)
         if not drain(target.begin(words, {}, has_input=False, terminal=None), _SCRIPT_SECONDS):
             raise EngineError(
-                f"the processes of the sandbox {box.spec.name} did not end in time", "remove the sandbox"
+                f"the processes of the sandbox {spec.name} did not end in time", "remove the sandbox"
             )
 
-    def _end(self, sandbox: _PodSandbox) -> None:
+    def _end(self, sandbox: PodSandbox) -> None:
         sandbox.run.is_over = True
+        if self._kept is not None:
+            # Together: a change of its record that is under way must not write it anew.
+            with self._recording:
+                sandbox.kept = None
+                self._kept.remove(sandbox.spec.name)
         if sandbox.claim:
             # Its pod goes with it.
             self._claims.delete(sandbox.spec.name, sandbox.claim)
@@ -250,6 +267,83 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
         if count:
             check_spec(spec)
 
+    # Beyond the runtime
+
+    def keep(self, name: str, terms: KeptTerms) -> None:
+        if self._kept is None:
+            raise UnsupportedError("this runtime keeps no sandboxes", "keep them with `egress up`")
+        box = self._register.get(name)
+        with self._recording:
+            box.kept = terms
+        self._record(box)
+
+    def bar(self, name: str, bar: Bar) -> None:
+        # Revoked at the gateway, which goes on: there is nothing to remember for it.
+        self._gateway.bar(name, bar)
+
+    def take_over(self) -> tuple[TakenOver, ...]:
+        kept = self._kept
+        if kept is None or not (records := tuple(kept.records())):
+            return ()
+        authority = self._gateway.facts().authority
+
+        def look(record: KeptPod) -> tuple[PodRecord | None, PoolClaim | None]:
+            claim = self._claims.find(record.name) if record.claim else None
+            return self._pods.find(record.pod), claim
+
+        # All are looked at before any is judged: an API server that fails meanwhile costs no record.
+        with ThreadPoolExecutor(_MAX_LOOKS) as pool:
+            found = tuple(pool.map(look, records))
+        taken: list[TakenOver] = []
+        for record, (pod, claim) in zip(records, found, strict=True):
+            if pod is None or pod.is_gone or pod.metadata.uid != record.uid:
+                kept.lose(record, "its pod was removed")
+                continue
+            box = sandbox_of(record, authority)
+            if reason := difference(record, pod, claim, kept.owner):
+                kept.refuse(record, reason)
+                # It is for its operator to look at, and does nothing meanwhile.
+                with suppress(SandboxError):
+                    self._end_processes(box.spec, "", replace(box.run, is_over=False))
+                continue
+            self._register.add(record.name, lambda box=box: box)  # type: ignore[misc]
+            with suppress(SandboxError):
+                self._tickets(box).remove_spent(self._clock())
+            taken.append(TakenOver(record.name, KeptTerms(record.note, record.deadline)))
+        return tuple(taken)
+
+    def leave(self) -> None:
+        for name in self._register.names:
+            if self._register.get(name).kept is None:
+                self.remove(name)
+                continue
+            with self._register.removing(name) as box:
+                if box is not None:
+                    # A command that is waited for is not at its end.
+                    box.run.is_over = True
+        super().close()
+
+    def close(self) -> None:
+        self._sweeps = True
+        super().close()
+
+    def _record(self, box: PodSandbox) -> None:
+        """Write the record of a kept sandbox, if it has changed. Raises `EngineUnavailableError`."""
+        with self._recording:
+            if self._kept is None or box.kept is None:
+                return
+            record = box.record(self._kept.cluster, self._kept.namespace, box.kept)
+            if record != box.recorded:
+                self._kept.write(record)
+                box.recorded = record
+
+    def _end_keeping(self) -> None:
+        # A runtime that fails to start, or that leaves, leaves the sandboxes to the next one.
+        if self._kept is not None and self._sweeps:
+            remove_kept(self._pods, self._claims, self._kept)
+        else:
+            self._lease.leave()
+
     # Ports
 
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
@@ -271,7 +365,7 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
 
     # Commands
 
-    def _running(self, name: str) -> _PodSandbox:
+    def _running(self, name: str) -> PodSandbox:
         box = self._register.get(name)
         state = self._status(box).state
         if state != "running":
@@ -279,7 +373,7 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
         return box
 
     def _begin(
-        self, sandbox: _PodSandbox, command: Command, output: Output, *, is_open: bool
+        self, sandbox: PodSandbox, command: Command, output: Output, *, is_open: bool
     ) -> SupervisedProcess:
         return SupervisedProcess(self._target(sandbox.spec, sandbox.run), command, output, is_open=is_open)
 
@@ -290,24 +384,35 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
 
     # Tickets
 
-    def add_ticket(self, name: str, ticket: RunTicket, seconds: int, by: str = "") -> None:  # noqa: ARG002
+    def add_ticket(
+        self,
+        name: str,
+        ticket: RunTicket,
+        seconds: int,  # noqa: ARG002 - the ticket says when it ends
+        by: str = "",  # noqa: ARG002 - the cluster's own log has it
+        *,
+        is_delegated: bool = False,
+    ) -> int:
         """Let the gateway find a ticket: on the claim of the sandbox, or on its pod."""
-        statement = write_statement(ticket, self._running(name).run.uid)
-        self._annotate(name, {TICKET_ANNOTATION + ticket.id: statement})
+        if is_delegated:
+            raise _not_delegated()
+        box = self._running(name)
+        self._tickets(box).add(ticket, box.run.uid, self._clock())
+        return ticket.expires
 
-    def end_ticket(self, name: str, ticket: str) -> None:
-        self._annotate(name, {TICKET_ANNOTATION + ticket: None})
+    def end_ticket(self, name: str, ticket: str, made_by: str | None = None) -> None:
+        if made_by is not None:
+            raise _not_delegated()
+        self._tickets(self._register.get(name)).end(ticket)
 
-    def _annotate(self, name: str, annotations: Mapping[str, str | None]) -> None:
-        box = self._register.get(name)
+    def _tickets(self, box: PodSandbox) -> TicketAnnotations:
         if box.claim:
-            self._claims.annotate(name, annotations)
-        else:
-            self._pods.annotate(box.run.pod, annotations)
+            return TicketAnnotations(self._claims, box.spec.name)
+        return TicketAnnotations(self._pods, box.run.pod)
 
     # State
 
-    def _status(self, sandbox: _PodSandbox) -> Status:
+    def _status(self, sandbox: PodSandbox) -> Status:
         found = self._pods.find(sandbox.run.pod)
         if found is None or found.metadata.uid != sandbox.run.uid:
             return Status("stopped")
@@ -318,7 +423,7 @@ class KubernetesRuntime(CommandLifecycle[_PodSandbox, SupervisedProcess]):
             )
         return Status(sandbox.state, created)
 
-    def _renewed(self, sandbox: _PodSandbox, admission: Admission) -> Iterable[SandboxListener]:  # noqa: ARG002 - its files are those of the gateway
+    def _renewed(self, sandbox: PodSandbox, admission: Admission) -> Iterable[SandboxListener]:  # noqa: ARG002 - its files are those of the gateway
         return ()
 
     def _await_container(self, spec: Spec, pod: str, uid: str, seconds: float) -> PodRecord:
@@ -348,6 +453,13 @@ def _refuse_without_gate(spec: Spec, found: PodRecord) -> None:
             f"the pods of the warm pool {spec.image.removeprefix(POOL_PREFIX)} have no gate",
             "complete its SandboxTemplate with `egress k8s inject`",
         )
+
+
+def _not_delegated() -> UnsupportedError:
+    return UnsupportedError(
+        "the rules of a gateway delegate no tickets to clients of a port",
+        "ask at the unix socket of `egress up`, or annotate the claim",
+    )
 
 
 def _gone(name: str) -> SandboxError:

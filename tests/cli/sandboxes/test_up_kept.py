@@ -223,7 +223,7 @@ def test_namespaces_end_with_it_and_that_is_said(namespaces: None) -> None:
         assert found.egress("run", "-q", "--keep", "--name", "one", "--", "true").status == 0
         refused = found.egress("down", "--keep")
         assert (refused.status, found.listed()) == (2, ["one"])
-        assert "no containers" in refused.err
+        assert "neither containers nor pods" in refused.err
         found.kill()
         found.up()
         assert found.listed() == []

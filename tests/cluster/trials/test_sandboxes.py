@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +17,14 @@ import pytest
 from egress import environment
 from egress.cluster.api_server import ClusterApi
 from egress.cluster.kubeconfig import read_kubeconfig
+from egress.fleet.folders import SOCKET_NAME
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.kubernetes.runtime import KubernetesRuntime
 from egress.runtime.kubernetes.settings import KubernetesSettings
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Command, ExecResult, Spec
+from egress.unix.peer import peer_of
+from egress.unix.stream_socket import connect
 from scripts.cluster import images
 from tests.cluster.agent_sandbox.controller import EXTENSIONS, AgentSandbox
 from tests.cluster.running_cluster import RunningCluster, wait
@@ -168,17 +173,94 @@ def test_a_program_that_is_killed_leaves_nothing_for_long(fence: Fence, image: s
     assert [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]] == []
 
 
-def test_the_program_of_the_guide_runs_here_too(fence: Fence, image: str, tmp_path: Path) -> None:
-    env = {
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder whose path is short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="egress-") as name:
+        yield Path(name)
+
+
+def _environ(fence: Fence, folder: Path) -> dict[str, str]:
+    return {
         **environment.read_environment(),
         "KUBECONFIG": str(fence.cluster.folders.kubeconfig),
         "EGRESS_KUBERNETES_NAMESPACE": fence.namespace,
-        "EGRESS_STATE_DIR": str(tmp_path / "state"),
-        "EGRESS_RUNTIME_DIR": str(tmp_path / "run"),
+        "EGRESS_STATE_DIR": str(folder / "state"),
+        "EGRESS_RUNTIME_DIR": str(folder / "run"),
     }
+
+
+def test_sandboxes_of_egress_up_survive_it_with_their_files_their_processes_and_their_fence(
+    fence: Fence, image: str, short_path: Path, canary: Internet
+) -> None:
+    """Killed as by a lack of memory, then left for an upgrade, then ended."""
+
+    def egress(*words: str, status: int = 0) -> str:
+        command = [sys.executable, "-m", "egress", *words]
+        env = _environ(fence, short_path)
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == status, (words, done.stdout, done.stderr)
+        return done.stdout
+
+    def pid() -> int:
+        with connect(short_path / "run" / SOCKET_NAME, 10) as sock:
+            return peer_of(sock).pid
+
+    def fetched() -> str:
+        words = (
+            "curl",
+            "-sS",
+            "-m",
+            "20",
+            "-o",
+            "/tmp/b",
+            "-w",
+            "%{http_code}",
+            "https://api.github.com/zen",
+        )
+        return egress("exec", "one", "--", *words)
+
+    def await_more_ticks() -> None:
+        count = ("exec", "one", "--", "wc", "-l", "ticks")
+        before = egress(*count)
+        wait(lambda: egress(*count) != before, lambda: "its process does not go on")
+
+    egress("up", "--runtime", "kubernetes")
+    try:
+        ticks = "echo kept >file; while :; do date >>ticks; sleep 0.5; done"
+        egress("run", "-q", "--keep", "--name", "one", "--image", image, "--", "true")
+        egress("exec", "--detach", "one", "--", "sh", "-c", ticks)
+        wait(lambda: "kept" in egress("exec", "one", "--", "sh", "-c", "cat file || :"), lambda: "no file")
+        assert fetched() == "200"
+        (before,) = fence.cluster.pods(fence.namespace, "egress/owner")
+        for end in ("kill", "leave"):
+            if end == "kill":
+                os.kill(number := pid(), signal.SIGKILL)
+                wait(lambda: not Path(f"/proc/{number}").exists(), lambda: "it lives")
+            else:
+                egress("down", "--keep")
+            (pod,) = fence.cluster.pods(fence.namespace, "egress/owner")
+            assert pod["metadata"]["uid"] == before["metadata"]["uid"]
+            assert "back: one" in egress("up", "--runtime", "kubernetes")
+            assert egress("exec", "one", "--", "cat", "file") == "kept\n"
+            await_more_ticks()
+            mark = canary.mark()
+            assert fetched() == "200"
+            (head,) = canary.heads(mark)
+            assert f"authorization: bearer {fence.token}" in head.lower()
+            words = (*BESIDE_THE_PROXY, *WAYS_TO_THE_PROXY)
+            reached = egress("exec", "one", "--", "python3", "-I", "-c", PROBE, *words)
+            assert {word for word in words if f'"{word}"' in reached} == set(WAYS_TO_THE_PROXY)
+    finally:
+        egress("down")
+    pods = fence.cluster.pods(fence.namespace, "egress/owner")
+    assert [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]] == []
+
+
+def test_the_program_of_the_guide_runs_here_too(fence: Fence, image: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program(), "kubernetes", image],
-        env=env,
+        env=_environ(fence, tmp_path),
         capture_output=True,
         text=True,
         check=False,
