@@ -25,6 +25,8 @@ DEFAULT_TICKET_SECONDS: Final = 3600
 MAX_TICKETS: Final = 32
 """Live tickets of one sandbox."""
 MAX_STATEMENT_CHARS: Final = 4096
+CLOCK_DIFFERENCE: Final = 60
+"""Seconds by which the clock of whoever writes a ticket may be ahead of that of whoever reads it."""
 _ID_CHARS: Final = 16
 
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -104,6 +106,12 @@ def write_statement(ticket: RunTicket, pod_uid: str) -> str:
 def read_statement(text: str) -> TicketStatement | None:
     """Read the text of an annotation; None for one that is no statement, and so no ticket."""
     return _parsed(text) if len(text) <= MAX_STATEMENT_CHARS else None
+
+
+def is_spent(text: str, now: float) -> bool:
+    """Report whether an annotation is a ticket whose time was over by then."""
+    statement = read_statement(text)
+    return statement is not None and statement.expires <= now
 
 
 @lru_cache(maxsize=4096)

@@ -13,6 +13,7 @@ from egress.api.schema import (
     Encoding,
     ProblemMessage,
     ResizeMessage,
+    RunParameters,
     Seconds,
     TakenMessage,
     TerminalSize,
@@ -43,6 +44,10 @@ class ProcessSettings(ApiRequest, frozen=True):
     """Bytes kept of each output: the newest. 1 MiB if left out, and at most 8 MiB."""
     terminal: TerminalSize | None = None
     """A terminal for it, of this size; it then takes input, and no `timeout`."""
+    profile: Text | None = None
+    """The profile of the rules for this process alone, by a ticket that ends with it."""
+    params: RunParameters = field(default_factory=dict)
+    """Values for parameters of the rules, for this process alone."""
 
 
 class ProcessView(ApiView, frozen=True):

@@ -26,6 +26,7 @@ Name = Annotated[str, Meta(max_length=63, description="The name of a sandbox.")]
 Text = Annotated[str, Meta(max_length=4096)]
 Seconds = Annotated[float, Meta(description="Seconds.")]
 Values = dict[str, str]
+RunParameters = Annotated[dict[str, Text], Meta(max_length=32)]
 Encoding = Literal["utf-8", "base64"]
 SnapshotKindName = Literal["workspace", "image"]
 FileKindName = Literal["file", "folder", "other"]
@@ -353,6 +354,10 @@ class CommandSettings(ApiRequest, frozen=True):
     """Seconds until its process group is ended; the exit status is then 124."""
     grace: Seconds = 2.0
     """Seconds between SIGTERM and SIGKILL."""
+    profile: Text | None = None
+    """The profile of the rules for this command alone, by a ticket that ends with it."""
+    params: RunParameters = {}
+    """Values for parameters of the rules, for this command alone."""
     input: str = ""
     encoding: Encoding = "utf-8"
     """The form of `input` and of the output. Bytes that are not UTF-8 are replaced in text."""
@@ -386,6 +391,10 @@ class StartMessage(ApiRequest, frozen=True, tag_field="type", tag="start"):
     timeout: Seconds | None = None
     grace: Seconds = 2.0
     terminal: TerminalSize | None = None
+    profile: Text | None = None
+    """The profile of the rules for this command alone, by a ticket that ends with it."""
+    params: RunParameters = {}
+    """Values for parameters of the rules, for this command alone."""
     stdin: bool = False
     """Whether input follows; without it the input of the command is empty."""
     detached: bool = False

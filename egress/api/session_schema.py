@@ -7,7 +7,16 @@ from typing import Literal
 
 from msgspec import field
 
-from egress.api.schema import ApiRequest, ApiView, CommandResult, Encoding, Seconds, Text, Values
+from egress.api.schema import (
+    ApiRequest,
+    ApiView,
+    CommandResult,
+    Encoding,
+    RunParameters,
+    Seconds,
+    Text,
+    Values,
+)
 
 SessionStateName = Literal["idle", "busy", "lost"]
 
@@ -20,6 +29,10 @@ class SessionSettings(ApiRequest, frozen=True):
     cwd: Text | None = None
     """The folder in which it begins."""
     env: Values = field(default_factory=dict)
+    profile: Text | None = None
+    """The profile of the rules for this shell alone, by a ticket that ends with it."""
+    params: RunParameters = field(default_factory=dict)
+    """Values for parameters of the rules, for this shell alone."""
 
 
 class SessionView(ApiView, frozen=True):

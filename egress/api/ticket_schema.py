@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from egress.api.schema import ApiRequest, ApiView, Text
+from egress.api.schema import ApiRequest, ApiView, RunParameters, Text
 from egress.run_ticket import DEFAULT_TICKET_SECONDS, MAX_TICKET_SECONDS
 
 
@@ -15,7 +15,7 @@ class TicketSettings(ApiRequest, frozen=True):
 
     profile: Text | None = None
     """The profile of the run; that of the sandbox if left out."""
-    params: Annotated[dict[str, Text], Meta(max_length=32)] = field(default_factory=dict)
+    params: RunParameters = field(default_factory=dict)
     """Values for parameters of the rules, which replace those of the sandbox."""
     ttl: Annotated[int, Meta(ge=1, le=MAX_TICKET_SECONDS)] = DEFAULT_TICKET_SECONDS
     """Seconds until it ends, if nobody revokes it before."""

@@ -26,6 +26,7 @@ from egress.api_server.command_events import (
     CommandEventsResponse,
     event,
 )
+from egress.api_server.policy_calls import run_rights
 from egress.runtime.protocol import NO_OUTPUT, Output
 from egress.runtime.spec import MIB, Command, ExecResult
 from egress.sandbox import options
@@ -43,7 +44,7 @@ MakeView = Callable[[ExecResult, str, str], CommandResult]
 async def serve_exec(call: ApiCall, request: Request) -> Response:
     """Run a command, and answer in the form that the client accepts."""
     settings: CommandSettings = call.body
-    command = _command(settings)
+    command = _command(call, settings)
 
     async def begin(output: Output) -> BegunCommand:
         return await call.context.in_thread(call.fleet.spawn, call.name, command, output)
@@ -82,7 +83,7 @@ def output_limit(asked: int | None) -> int:
     return min(_DEFAULT_OUTPUT_BYTES if asked is None else asked, MAX_OUTPUT_BYTES)
 
 
-def _command(settings: CommandSettings) -> Command:
+def _command(call: ApiCall, settings: CommandSettings) -> Command:
     return Command(
         argv=words_of(settings.command, settings.argv),
         cwd=settings.cwd,
@@ -91,6 +92,7 @@ def _command(settings: CommandSettings) -> Command:
         grace=settings.grace,
         input=_input(settings),
         most_output=output_limit(settings.max_output),
+        rights=run_rights(call, settings.profile, settings.params),
     )
 
 

@@ -12,6 +12,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -35,6 +36,7 @@ from egress.api.schema import (
 )
 from egress.api_server.call import ApiCall, UnfitRequestError, problem_from
 from egress.api_server.input_queue import InputQueue
+from egress.api_server.policy_calls import run_rights
 from egress.api_server.stream_problems import problems_sent
 from egress.errors import EgressError
 from egress.fleet.api_values import command_from
@@ -125,7 +127,8 @@ class _ExecStream:
 
     async def serve(self) -> None:
         message = self._form.start(await self._receive())
-        command = command_from(message, _MAX_KEPT_BYTES)
+        rights = run_rights(self._call, message.profile, message.params)
+        command = replace(command_from(message, _MAX_KEPT_BYTES), rights=rights)
         self._is_detached = message.detached
         output = Output(
             stdout=lambda data: self._send_output(STDOUT_CHANNEL, data),

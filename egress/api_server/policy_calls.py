@@ -1,11 +1,12 @@
 """Calls about the rules of one sandbox: its grants, its tickets, and what would happen to a request of its.
 
-A client of a port makes grants within the delegations of the rule file, and takes back its own alone: a deny
-of the operator stays. It sees neither where a rule stands nor the rules that did not decide.
+A client of a port makes grants and tickets within the delegations of the rule file, and takes back its own
+alone: a deny of the operator stays. It sees neither where a rule stands nor the rules that did not decide.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from egress.api.policy_schema import ExplanationView, GrantView, PolicyView
 from egress.api.ticket_schema import TicketView
 from egress.api_server.call import ApiCall
 from egress.fleet.errors import GrantBeyondError, GrantRefusedError
+from egress.runtime.spec import RunRights, Values
 
 if TYPE_CHECKING:
     from egress.api_server.call import BlockingHandler
@@ -50,11 +52,20 @@ def _undo(call: ApiCall) -> GrantView:
 
 
 def _add_ticket(call: ApiCall) -> tuple[int, TicketView]:
-    return HTTPStatus.CREATED, call.fleet.policies.add_ticket(call.name, call.body, _caller(call))
+    is_delegated = not call.context.is_owner_only
+    made = call.fleet.policies.add_ticket(call.name, call.body, _caller(call), is_delegated=is_delegated)
+    return HTTPStatus.CREATED, made
 
 
 def _end_ticket(call: ApiCall) -> None:
-    call.fleet.policies.end_ticket(call.name, call.parts["ticket"])
+    made_by = None if call.context.is_owner_only else _caller(call)
+    call.fleet.policies.end_ticket(call.name, call.parts["ticket"], made_by)
+
+
+def run_rights(call: ApiCall, profile: str | None, parameters: Values) -> RunRights | None:
+    """Return the rights that a client asks for a run of its; at a port, as far as they are delegated."""
+    asked = RunRights.asked(profile, parameters)
+    return asked and replace(asked, by=_caller(call), is_delegated=not call.context.is_owner_only)
 
 
 def _explain(call: ApiCall) -> ExplanationView:

@@ -39,6 +39,7 @@ from egress.api_server.call import (
 )
 from egress.api_server.command_events import EVENT_STREAM, event
 from egress.api_server.exec_over_http import client_left, words_of
+from egress.api_server.policy_calls import run_rights
 from egress.fleet.api_values import process_view, terminal_from
 from egress.fleet.http_probe import HttpProbe
 from egress.fleet.process_interface import DEFAULT_KEPT_BYTES, OutputPiece
@@ -67,6 +68,7 @@ def _start(call: ApiCall) -> ProcessView:
         grace=settings.grace,
         input=None if settings.stdin or settings.terminal is not None else b"",
         terminal=terminal_from(settings.terminal),
+        rights=run_rights(call, settings.profile, settings.params),
     )
     keep = DEFAULT_KEPT_BYTES if settings.keep is None else settings.keep
     return process_view(call.fleet.tracked.start(call.name, command, keep).status())

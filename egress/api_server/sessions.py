@@ -17,6 +17,7 @@ from egress.api.session_schema import (
 from egress.api_server.call import ApiCall, BlockingHandler
 from egress.api_server.command_events import BegunCommand
 from egress.api_server.exec_over_http import STALL_SECONDS, output_limit, result_view, serve_command
+from egress.api_server.policy_calls import run_rights
 from egress.fleet.api_values import session_view
 from egress.fleet.session_interface import SessionResult, ShellSettings
 from egress.runtime.protocol import Output
@@ -25,7 +26,12 @@ from egress.runtime.spec import ExecResult
 
 def _ensure(call: ApiCall) -> SessionView:
     settings: SessionSettings = call.body
-    wanted = ShellSettings(shell=settings.shell, cwd=settings.cwd, env=settings.env)
+    wanted = ShellSettings(
+        shell=settings.shell,
+        cwd=settings.cwd,
+        env=settings.env,
+        rights=run_rights(call, settings.profile, settings.params),
+    )
     return session_view(call.fleet.sessions.open(call.name, call.parts["session"], wanted))
 
 

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, TypedDict, cast
 
 from msgspec import structs
 
@@ -38,7 +38,25 @@ from egress.fleet.process_interface import ProcessStatus
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot
 from egress.fleet.session_interface import SessionStatus
 from egress.runtime import errors as of_runtimes
-from egress.runtime.spec import Command, Event, EventKind, Info, Mount, SandboxLimits, Spec, Terminal
+from egress.runtime.spec import (
+    Command,
+    Event,
+    EventKind,
+    Info,
+    Mount,
+    RunRights,
+    SandboxLimits,
+    Spec,
+    Terminal,
+)
+
+
+class RightsFields(TypedDict):
+    """The fields of a request that ask for rights of a command."""
+
+    profile: str | None
+    params: dict[str, str]
+
 
 # Sandboxes ----------------------------------------------------------------------------------------
 
@@ -243,6 +261,7 @@ def start_message(command: Command, *, has_input: bool, is_detached: bool) -> St
         terminal=terminal_size(command.terminal),
         stdin=has_input,
         detached=is_detached,
+        **asked_rights(command.rights),
     )
 
 
@@ -261,7 +280,15 @@ def exec_settings(command: Command) -> CommandSettings | None:
         input=base64.b64encode(given).decode(),
         encoding="base64",
         max_output=0,
+        **asked_rights(command.rights),
     )
+
+
+def asked_rights(rights: RunRights | None) -> RightsFields:
+    """Return the rights of a command as fields of a request."""
+    if rights is None:
+        return {"profile": None, "params": {}}
+    return {"profile": rights.profile, "params": dict(rights.parameters)}
 
 
 def command_from(message: StartMessage, most_output: int) -> Command:

@@ -27,6 +27,7 @@ from egress.fleet.preview import Previews
 from egress.fleet.process_table import ProcessTable
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus, Snapshot, SnapshotKind
 from egress.fleet.proxy_policies import ProxyPolicies
+from egress.fleet.run_rights import RunsWithRights
 from egress.fleet.sandbox_snapshots import FleetSnapshots
 from egress.fleet.session_table import SessionTable
 from egress.fleet.sleeping import SandboxSleep, refuse_asleep, slept_port_error, visible_info
@@ -103,6 +104,7 @@ class Fleet:
         self.tracked = ProcessTable(self)
         tickets = runtime if isinstance(runtime, TicketKeeper) else None
         self.policies = ProxyPolicies(lambda: self.about, self.info, tickets)
+        self._runs = RunsWithRights(runtime, self.policies)
         self.sessions = SessionTable(self)
         self.offenders = CanaryOffenders(
             self._stop, self._members, self._changed, self._exclusive, canary_offenders
@@ -232,7 +234,7 @@ class Fleet:
     def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> RuntimeProcess:
         self._variables.check(command.env)
         with self._awake(name) as member:
-            process = self._runtime.spawn(name, command, output)
+            process = self._runs.spawn(name, command, output)
             if member is not None:
                 with self._changed:
                     member.running.append(process)
@@ -241,7 +243,7 @@ class Fleet:
     def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
         self._variables.check(command.env)
         with self._awake(name):
-            return self._runtime.exec(name, command, output)
+            return self._runs.exec(name, command, output)
 
     def put(self, name: str, path: str, archive: BinaryIO) -> None:
         with self._awake(name):

@@ -68,13 +68,16 @@ class ProxyPolicies:
             )
         return self._ask(GrantView, "DELETE", f"/policy/{name}", name, {"grant": grant, "by": by})
 
-    def add_ticket(self, name: str, settings: TicketSettings, by: str = OWN_CALLER) -> TicketView:
-        """As the protocol says; `by` is recorded."""
+    def add_ticket(
+        self, name: str, settings: TicketSettings, by: str = OWN_CALLER, *, is_delegated: bool = False
+    ) -> TicketView:
+        """As the protocol says; `by` is recorded. With `is_delegated`, as far as the rules delegate it."""
         self._check_name(name)
-        return make_ticket(self._tickets, name, settings, by)
+        return make_ticket(self._tickets, name, settings, by, is_delegated=is_delegated)
 
-    def end_ticket(self, name: str, ticket: str) -> None:
-        self._tickets.end_ticket(name, ticket)
+    def end_ticket(self, name: str, ticket: str, made_by: str | None = None) -> None:
+        """As the protocol says; with `made_by`, only a ticket that this caller asked for."""
+        self._tickets.end_ticket(name, ticket, made_by)
 
     def explain(self, name: str, settings: RequestSettings) -> ExplanationView:
         return self._ask(ExplanationView, "POST", f"/explain/{name}", name, given_fields(settings))

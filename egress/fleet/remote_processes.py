@@ -18,7 +18,7 @@ from egress.api.process_schema import (
     SignalSettings,
     WaitSettings,
 )
-from egress.fleet.api_values import process_status, terminal_size
+from egress.fleet.api_values import asked_rights, process_status, terminal_size
 from egress.fleet.http_probe import HttpProbe
 from egress.fleet.process_interface import DEFAULT_KEPT_BYTES, OutputName, OutputPiece, ProcessStatus
 from egress.fleet.remote_events import RemoteEventReader
@@ -50,6 +50,7 @@ class RemoteTracker:
             stdin=command.input is None,
             keep=keep,
             terminal=terminal_size(command.terminal),
+            **asked_rights(command.rights),
         )
         with self._translated():
             view = self._client.call(ProcessView, "start_process", {"name": name}, body=settings)

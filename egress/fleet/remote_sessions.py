@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from egress.api.client import ApiClient, EventStream
 from egress.api.session_schema import SessionCommandSettings, SessionSettings, SessionsView, SessionView
-from egress.fleet.api_values import session_status
+from egress.fleet.api_values import asked_rights, session_status
 from egress.fleet.remote_output import CommandEventData, RemoteOutput
 from egress.fleet.remote_processes import Translate
 from egress.fleet.session_interface import (
@@ -30,7 +30,12 @@ class RemoteSessions:
 
     def open(self, name: str, session: str, settings: ShellSettings) -> SessionStatus:
         check_session_id(session)
-        body = SessionSettings(shell=settings.shell, cwd=settings.cwd, env=dict(settings.env))
+        body = SessionSettings(
+            shell=settings.shell,
+            cwd=settings.cwd,
+            env=dict(settings.env),
+            **asked_rights(settings.rights),
+        )
         with self._translated():
             parts = {"name": name, "session": session}
             return session_status(self._client.call(SessionView, "ensure_session", parts, body=body))

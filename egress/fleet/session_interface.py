@@ -14,7 +14,7 @@ from typing import Final, Literal, Protocol
 from egress.runtime.argument_types import check_text
 from egress.runtime.errors import SpecError
 from egress.runtime.protocol import NO_OUTPUT, Output
-from egress.runtime.spec import MIB, NO_VALUES, Command, ExecResult, Values
+from egress.runtime.spec import MIB, NO_VALUES, Command, ExecResult, RunRights, Values
 
 SessionState = Literal["idle", "busy", "lost"]
 """`lost` is a session whose sandbox ended under its shell, also by a sleep."""
@@ -40,6 +40,8 @@ class ShellSettings:
     """Its path; bash, or sh where the image has no bash, if left out."""
     cwd: str | None = None
     env: Values = NO_VALUES
+    rights: RunRights | None = None
+    """Rights of its shell; None for those of the sandbox."""
 
     def __post_init__(self) -> None:
         # Checked as the command that they become, and its values kept: variables are then a copy.
@@ -49,7 +51,7 @@ class ShellSettings:
     @property
     def given(self) -> Mapping[str, object]:
         """The settings that were not left out, by name."""
-        values = {"shell": self.shell, "cwd": self.cwd, "env": self.env or None}
+        values = {"shell": self.shell, "cwd": self.cwd, "env": self.env or None, "rights": self.rights}
         return {name: value for name, value in values.items() if value is not None}
 
 

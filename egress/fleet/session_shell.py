@@ -64,7 +64,9 @@ class SessionShell:
         loop = (_LOOP_SCRIPT, "session", first)
         shell = settings.shell
         argv = ("/bin/sh", "-c", _ANY_SHELL_SCRIPT, "sh", *loop) if shell is None else (shell, "-c", *loop)
-        command = Command(argv=argv, cwd=settings.cwd, env=settings.env, most_output=0)
+        command = Command(
+            argv=argv, cwd=settings.cwd, env=settings.env, most_output=0, rights=settings.rights
+        )
         out, err = self._streams
         self._running: RuntimeProcess = runtime.spawn(name, command, Output(out.add, err.add))
         threading.Thread(target=self._await, name=f"egress-{name}-session", daemon=True).start()

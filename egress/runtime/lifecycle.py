@@ -20,7 +20,13 @@ from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from egress.runtime import transfer
 from egress.runtime.door.controller import DoorController, default_ports
-from egress.runtime.errors import PortClosedError, SandboxDiedError, SandboxError, SandboxStateError
+from egress.runtime.errors import (
+    PortClosedError,
+    SandboxDiedError,
+    SandboxError,
+    SandboxStateError,
+    UnsupportedError,
+)
 from egress.runtime.mounted_files import MountedFiles
 from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, Provisions, RuntimeProcess
 from egress.runtime.proxy_client import Admission, ProxyClient, SandboxListener
@@ -159,9 +165,11 @@ class CommandLifecycle[S: RegisteredSandbox, P: RuntimeProcess](Lifecycle[S]):
         """Begin a command."""
 
     def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> P:
+        refuse_rights(command)
         return self._begin(self._running(name), command, output, is_open=command.input is None)
 
     def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
+        refuse_rights(command)
         return self._begin(self._running(name), command, output, is_open=False).wait()
 
     def put(self, name: str, path: str, archive: BinaryIO) -> None:
@@ -222,6 +230,14 @@ class DoorLifecycle[S: BehindDoor, P: RuntimeProcess](CommandLifecycle[S, P]):
         sandbox.mounted_files.renew(provisions)
         sandbox.provisions = provisions
         return sandbox.door_controller.listeners
+
+
+def refuse_rights(command: Command) -> None:
+    """Refuse a command with rights of its own: without a ticket it would have those of its sandbox."""
+    if command.rights is not None:
+        raise UnsupportedError(
+            "a runtime alone gives a run no rights of its own", "use a fleet: `egress.open_fleet`"
+        )
 
 
 def unfit(name: str, state: str) -> SandboxError:

@@ -196,11 +196,20 @@ class ArchivingRuntime(Protocol):
 class TicketKeeper(Protocol):
     """Registers the tickets of runs where the proxy of the sandboxes finds them."""
 
-    def add_ticket(self, name: str, ticket: RunTicket, seconds: int, by: str = "") -> None:
-        """Register a ticket of a sandbox for so many seconds; `by` asked for it."""
+    def add_ticket(
+        self, name: str, ticket: RunTicket, seconds: int, by: str = "", *, is_delegated: bool = False
+    ) -> int:
+        """Register a ticket of a sandbox for so many seconds; `by` asked for it.
 
-    def end_ticket(self, name: str, ticket: str) -> None:
-        """Revoke a ticket, by its id. Does nothing if it has ended."""
+        With `is_delegated` it holds as far as the rules delegate its profile. Returns the second of its end,
+        since 1970.
+        """
+
+    def end_ticket(self, name: str, ticket: str, made_by: str | None = None) -> None:
+        """Revoke a ticket, by its id. Does nothing if it has ended.
+
+        With `made_by`, only a ticket that this caller asked for.
+        """
 
 
 SAVED_IMAGE_REPOSITORY: Final = "egress-snapshot"
@@ -235,7 +244,10 @@ class ImageSavingRuntime(Protocol):
 
 @runtime_checkable
 class KeepingRuntime(Runtime, Protocol):
-    """A runtime whose sandboxes can outlive it. Without a runtime they have no network."""
+    """A runtime whose sandboxes can outlive it.
+
+    Without a runtime containers have no network; pods have that of their gateway, under its rules.
+    """
 
     def keep(self, name: str, terms: KeptTerms) -> None:
         """Let a sandbox outlive this runtime, or change its terms.

@@ -159,6 +159,32 @@ class Terminal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunRights:
+    """Rights that one command has by a ticket, in place of those of its sandbox. Only a fleet gives them."""
+
+    profile: str | None = None
+    """A profile of the rules; None for that of the sandbox."""
+    parameters: Values = NO_VALUES
+    """Values for parameters of the rules, which replace those of the sandbox."""
+    by: str = ""
+    """Who asked, for the record."""
+    is_delegated: bool = False
+    """Whether the rules have to delegate the profile: whoever asked is not their operator."""
+
+    def __post_init__(self) -> None:
+        if self.profile is not None:
+            check_text("profile", self.profile)
+        check_text_mapping("params", self.parameters)
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+
+    @classmethod
+    def asked(cls, profile: str | None, parameters: Values) -> RunRights | None:
+        """Return the rights that a caller asks for; None for those of the sandbox."""
+        made = cls(profile=profile, parameters=parameters)
+        return made if made.profile is not None or made.parameters else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """A command in a sandbox. Raises `SpecError` for an impossible one."""
 
@@ -175,6 +201,8 @@ class Command:
     most_output: int = 64 * MIB
     """Bytes kept of each output; the rest is read and dropped."""
     terminal: Terminal | None = None
+    rights: RunRights | None = None
+    """Rights of its own; None for those of the sandbox."""
 
     def __post_init__(self) -> None:
         for word in self.argv:

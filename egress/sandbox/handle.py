@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, Self
 from egress.fleet.lifetime import OnIdle, SandboxLifetime
 from egress.fleet.protocol import Preview, Snapshot, SnapshotKind
 from egress.runtime.protocol import Runtime
-from egress.runtime.spec import NO_VALUES, ExecResult, Info, Spec, State, Values, check_name
+from egress.runtime.spec import NO_VALUES, ExecResult, Info, RunRights, Spec, State, Values, check_name
 from egress.sandbox import capabilities, options, unpacking
 from egress.sandbox.audit import SandboxAudit
 from egress.sandbox.command_runner import CommandRunner
@@ -30,7 +30,6 @@ from egress.sandbox.policy import SandboxPolicy
 from egress.sandbox.port_wait import await_port
 from egress.sandbox.process import MAX_KEPT_BYTES, Process
 from egress.sandbox.processes_and_sessions import ProcessesAndSessions
-from egress.sandbox.run_ticket import with_rights
 from egress.sandbox.terminal import Pty
 
 _PLACEHOLDER_NAME: Final = "ready"
@@ -325,15 +324,19 @@ class Sandbox(ProcessesAndSessions):
         >>> sandbox.exec(["wc", "-c"], input="four").text  # doctest: +SKIP
         '4\n'
         """
-        made = options.command(command, cwd=cwd, env=self._variables(env), timeout=timeout, source=input)
-        with (
-            with_rights(self._place, made, profile, params) as command_with_rights,
-            decoded_output(on_stdout, on_stderr, text=text) as output,
-        ):
-            result = self._place.run(command_with_rights, output)
+        made = options.command(
+            command,
+            cwd=cwd,
+            env=self._variables(env),
+            timeout=timeout,
+            source=input,
+            rights=RunRights.asked(profile, params),
+        )
+        with decoded_output(on_stdout, on_stderr, text=text) as output:
+            result = self._place.run(made, output)
         return checked(result) if check else result
 
-    def spawn(
+    def spawn(  # noqa: PLR0913 - each parameter is a setting of the command
         self,
         command: Line,
         *,
@@ -344,6 +347,8 @@ class Sandbox(ProcessesAndSessions):
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
         keep: int = MAX_KEPT_BYTES,
+        profile: str | None = None,
+        params: Values = NO_VALUES,
     ) -> Process:
         """Start a command in the background. Arguments are those of `exec`.
 
@@ -351,7 +356,8 @@ class Sandbox(ProcessesAndSessions):
 
         >>> server = sandbox.spawn(["python3", "-m", "http.server", "8000"])  # doctest: +SKIP
         """
-        made = options.command(command, cwd=cwd, env=self._variables(env), timeout=timeout)
+        rights = RunRights.asked(profile, params)
+        made = options.command(command, cwd=cwd, env=self._variables(env), timeout=timeout, rights=rights)
         return Process(self._place, made, text=text, on_stdout=on_stdout, on_stderr=on_stderr, keep=keep)
 
     def pty(
@@ -362,12 +368,17 @@ class Sandbox(ProcessesAndSessions):
         rows: int = 24,
         cwd: str | None = None,
         env: Variables | None = None,
+        profile: str | None = None,
+        params: Values = NO_VALUES,
     ) -> Pty:
         """Run a program in a terminal of type xterm-256color; a shell by default.
 
+        `profile` and `params` are those of `exec`.
+
         >>> terminal = sandbox.pty(cols=120, rows=40)  # doctest: +SKIP
         """
-        return Pty(self._place, command, cols, rows, cwd, self._variables(env))
+        rights = RunRights.asked(profile, params)
+        return Pty(self._place, command, cols, rows, cwd, self._variables(env), rights)
 
     # Ports
 

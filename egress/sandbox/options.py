@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from io import TextIOBase
 from math import isfinite
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import BinaryIO, Final, cast
 from egress.runtime.argument_types import check_text, check_type
 from egress.runtime.environ import RequestedVariable, SandboxKind, build_environment
 from egress.runtime.errors import SpecError, SpecTypeError
-from egress.runtime.spec import DEFAULT_USER_ID, NO_VALUES, Command, Mount, SandboxLimits, Values
+from egress.runtime.spec import DEFAULT_USER_ID, NO_VALUES, Command, Mount, RunRights, SandboxLimits, Values
 from egress.scrub import Needles
 
 Variables = Mapping[str, str | None]
@@ -198,11 +199,10 @@ def command(
     timeout: float | None = None,
     source: Input | None = None,
     most_output: int | None = None,
+    rights: RunRights | None = None,
 ) -> Command:
     """Return a command as a runtime takes it. Raises `SpecError`."""
-    made = Command(argv=command_words(line), cwd=cwd, env=env, timeout=timeout, input=as_input(source))
-    if most_output is None:
-        return made
-    return Command(
-        argv=made.argv, cwd=cwd, env=env, timeout=timeout, input=made.input, most_output=most_output
+    made = Command(
+        argv=command_words(line), cwd=cwd, env=env, timeout=timeout, input=as_input(source), rights=rights
     )
+    return made if most_output is None else replace(made, most_output=most_output)

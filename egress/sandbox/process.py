@@ -8,6 +8,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
@@ -102,14 +103,7 @@ class Process:
         # At most 1 MiB: `logs()` shows only the newest output.
         self._both = RingBuffer(min(keep, MIB))
         # The variable is inherited by children, so signals reach processes that left the group.
-        marked = Command(
-            argv=command.argv,
-            cwd=command.cwd,
-            env={**command.env, COMMAND_VARIABLE: self._token},
-            input=command.input,
-            timeout=command.timeout,
-            most_output=keep,
-        )
+        marked = replace(command, env={**command.env, COMMAND_VARIABLE: self._token}, most_output=keep)
         # Every piece goes to a stream's own ring, to the common one for logs(), and to the callback.
         self._decoders = (
             OutputDecoder("on_stdout", on_stdout, text=text),

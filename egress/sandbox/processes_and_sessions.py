@@ -8,7 +8,7 @@ from __future__ import annotations
 from egress.fleet.process_interface import DEFAULT_KEPT_BYTES, ProcessStatus, ProcessTracker
 from egress.fleet.session_interface import SessionStatus, SessionTracker, ShellSettings
 from egress.fleet.session_table import SessionTable
-from egress.runtime.spec import Command, Terminal, Values
+from egress.runtime.spec import NO_VALUES, Command, RunRights, Terminal, Values
 from egress.sandbox import capabilities, options
 from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.found_process import FoundProcess
@@ -38,17 +38,27 @@ class ProcessesAndSessions:
         timeout: float | None = None,
         stdin: bool = False,
         keep: int = DEFAULT_KEPT_BYTES,
+        profile: str | None = None,
+        params: Values = NO_VALUES,
     ) -> FoundProcess:
         """Start a command that any program finds again by its id, until the sandbox is removed.
 
         It outlives this program if the fleet does. `stdin` says whether input follows; `keep` is the number
-        of bytes kept of each output: the newest. Raises `UnsupportedError` for a runtime alone.
+        of bytes kept of each output: the newest. `profile` and `params` are those of `exec`. Raises
+        `UnsupportedError` for a runtime alone.
 
         >>> sandbox.start_process(["python3", "-m", "http.server", "8000"]).id  # doctest: +SKIP
         '9f2c4e1ab07d5538'
         """
         source = None if stdin else b""
-        made = options.command(command, cwd=cwd, env=self._variables(env), timeout=timeout, source=source)
+        made = options.command(
+            command,
+            cwd=cwd,
+            env=self._variables(env),
+            timeout=timeout,
+            source=source,
+            rights=RunRights.asked(profile, params),
+        )
         return FoundProcess(self._tracker().start(self.name, made, keep))
 
     def start_terminal(
@@ -60,11 +70,13 @@ class ProcessesAndSessions:
         cwd: str | None = None,
         env: Variables | None = None,
         keep: int = DEFAULT_KEPT_BYTES,
+        profile: str | None = None,
+        params: Values = NO_VALUES,
     ) -> FoundProcess:
         """Start a program in a terminal that goes on without this one; a shell by default.
 
-        Any program finds it again by its id, and attaches to it: see `FoundProcess.attach`. Raises
-        `UnsupportedError` for a runtime alone.
+        Any program finds it again by its id, and attaches to it: see `FoundProcess.attach`. `profile` and
+        `params` are those of `exec`. Raises `UnsupportedError` for a runtime alone.
 
         >>> sandbox.start_terminal(["top"]).id  # doctest: +SKIP
         '9f2c4e1ab07d5538'
@@ -74,6 +86,7 @@ class ProcessesAndSessions:
             cwd=cwd,
             env=self._variables(env),
             terminal=Terminal(columns=cols, rows=rows),
+            rights=RunRights.asked(profile, params),
         )
         return FoundProcess(self._tracker().start(self.name, made, keep))
 
@@ -99,6 +112,8 @@ class ProcessesAndSessions:
         shell: str | None = None,
         cwd: str | None = None,
         env: Variables | None = None,
+        profile: str | None = None,
+        params: Values = NO_VALUES,
     ) -> Session:
         """Start a shell that keeps its folder, variables and state between commands, or find it by its id.
 
@@ -108,6 +123,8 @@ class ProcessesAndSessions:
             shell: its path; by default bash, or sh where the image has no bash.
             cwd: the folder in which it begins; by default the workspace.
             env: variables in addition to the sandbox's; a value of None copies the caller's own variable.
+            profile: the profile of the rules for this shell alone, by a ticket that ends with it.
+            params: values for parameters of the rules, for this shell alone.
 
         Settings that are left out are those of the existing session. Raises `SessionDiffersError` for other
         ones, and `SandboxStateError` if the sandbox has too many sessions.
@@ -115,7 +132,8 @@ class ProcessesAndSessions:
         >>> session = sandbox.session("build", cwd="/workspace")  # doctest: +SKIP
         """
         tracker = self._session_tracker()
-        settings = ShellSettings(shell=shell, cwd=cwd, env=self._variables(env))
+        rights = RunRights.asked(profile, params)
+        settings = ShellSettings(shell=shell, cwd=cwd, env=self._variables(env), rights=rights)
         found = tracker.open(self.name, options.random_id() if session is None else session, settings)
         return Session(tracker, self.name, found.id)
 

@@ -11,7 +11,7 @@ from egress.fleet.process_table import TERMINAL_TYPE
 from egress.runtime.errors import SandboxTimeoutError
 from egress.runtime.protocol import Output
 from egress.runtime.protocol import RuntimeProcess as Running
-from egress.runtime.spec import MIB, Command, Terminal, Values
+from egress.runtime.spec import MIB, Command, RunRights, Terminal, Values
 from egress.sandbox.cancellation import CancellableEvent
 from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.options import Line, as_bytes, command_words
@@ -31,7 +31,14 @@ class Pty:
     """
 
     def __init__(
-        self, place: CommandRunner, line: Line | None, cols: int, rows: int, cwd: str | None, env: Values
+        self,
+        place: CommandRunner,
+        line: Line | None,
+        cols: int,
+        rows: int,
+        cwd: str | None,
+        env: Values,
+        rights: RunRights | None = None,
     ) -> None:
         self._name = place.name
         self._ring = RingBuffer(_MAX_KEPT_BYTES)
@@ -45,6 +52,7 @@ class Pty:
             terminal=Terminal(columns=cols, rows=rows),
             # The ring keeps the output, so the result holds none.
             most_output=0,
+            rights=rights,
         )
         # A terminal has one output, so both callbacks fill one ring.
         self._running: Running = place.begin(command, Output(stdout=self._ring.add, stderr=self._ring.add))

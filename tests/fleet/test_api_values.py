@@ -15,6 +15,7 @@ from egress.fleet.api_values import (
     command_from,
     error_of,
     event_of,
+    exec_settings,
     fleet_info,
     fleet_view,
     lifetime_from,
@@ -29,7 +30,7 @@ from egress.fleet.errors import FleetFaultError, SandboxDiffersError
 from egress.fleet.lifetime import SandboxLifetime
 from egress.fleet.protocol import FleetInfo, SandboxStatus
 from egress.runtime.errors import SpecError
-from egress.runtime.spec import Command, Event, Info, Mount, SandboxLimits, Spec, Terminal
+from egress.runtime.spec import Command, Event, Info, Mount, RunRights, SandboxLimits, Spec, Terminal
 
 FULL = Spec(
     name="one",
@@ -86,9 +87,15 @@ def test_facts_of_a_fleet_come_back_equal() -> None:
 
 
 def test_a_command_comes_back_without_its_input() -> None:
-    command = Command(argv=("a", "b"), cwd="/", env={"A": "b"}, timeout=5, grace=1)
+    rights = RunRights(profile="wide", parameters={"repo": "acme/site"}, by="me", is_delegated=True)
+    command = Command(argv=("a", "b"), cwd="/", env={"A": "b"}, timeout=5, grace=1, rights=rights)
+    settings = exec_settings(command)
+    assert settings is not None
+    assert (settings.profile, settings.params) == ("wide", {"repo": "acme/site"})
     message: StartMessage = over(start_message(command, has_input=True, is_detached=True))
-    assert command_from(message, 10) == replace(command, most_output=10)
+    # The server says whose rights they are, and whether the rules have to delegate them.
+    assert (message.profile, message.params) == ("wide", {"repo": "acme/site"})
+    assert command_from(message, 10) == replace(command, most_output=10, rights=None)
     assert message.detached
     closed = over(start_message(command, has_input=False, is_detached=False))
     assert command_from(closed, 10).input == b""

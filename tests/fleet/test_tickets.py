@@ -7,7 +7,7 @@ import json
 import pytest
 
 from egress.api.ticket_schema import TicketSettings
-from egress.fleet.errors import GrantRefusedError
+from egress.fleet.errors import GrantBeyondError, GrantRefusedError
 from egress.fleet.protocol import FleetInfo
 from egress.fleet.tickets import ProxyTickets, make_ticket
 from egress.run_ticket import RunTicket, is_ticket, ticket_digest
@@ -21,11 +21,15 @@ class NotingKeeper:
     def __init__(self) -> None:
         self.added: list[tuple[str, RunTicket, int, str]] = []
 
-    def add_ticket(self, name: str, ticket: RunTicket, seconds: int, by: str = "") -> None:
+    def add_ticket(
+        self, name: str, ticket: RunTicket, seconds: int, by: str = "", *, is_delegated: bool = False
+    ) -> int:
+        assert not is_delegated
         self.added.append((name, ticket, seconds, by))
+        return ticket.expires - 1
 
-    def end_ticket(self, name: str, ticket: str) -> None:
-        raise AssertionError(name, ticket)
+    def end_ticket(self, name: str, ticket: str, made_by: str | None = None) -> None:
+        raise AssertionError(name, ticket, made_by)
 
 
 def test_a_ticket_is_registered_by_its_digest_and_shown_once() -> None:
@@ -37,6 +41,8 @@ def test_a_ticket_is_registered_by_its_digest_and_shown_once() -> None:
     [name, ticket, seconds, by], _ = keeper.added
     assert (name, seconds, by) == ("one", 60, "me")
     assert (ticket.digest, ticket.id) == (ticket_digest(made[0].ticket), made[0].id)
+    # The end is the one that the keeper says.
+    assert made[0].expires == ticket.expires - 1
     assert (ticket.profile, ticket.parameters) == ("wide", (("repo", "acme/site"),))
     assert made[0].ticket not in repr(keeper.added) + repr(made)
 
@@ -45,6 +51,7 @@ def test_a_ticket_is_registered_by_its_digest_and_shown_once() -> None:
     ("status", "error"),
     [
         ("400 Bad Request", SpecError),
+        ("403 Forbidden", GrantBeyondError),
         ("409 Conflict", GrantRefusedError),
         ("503 Service Unavailable", GatewayRefusedError),
     ],
@@ -59,3 +66,11 @@ def test_a_refusal_of_the_proxy_has_its_type(status: str, error: type[Exception]
 def test_without_a_proxy_there_are_no_tickets() -> None:
     with pytest.raises(GatewayError, match="have no proxy"):
         ProxyTickets(lambda: FleetInfo(kind="fake")).end_ticket("one", "t-1")
+
+
+def test_a_ticket_that_is_delegated_for_a_shorter_time_says_so() -> None:
+    reply = http(json.dumps({"id": "t-1", "seconds": 60}).encode(), "201 Created")
+    with answering(reply) as folder:
+        keeper = ProxyTickets(lambda: FleetInfo(kind="fake", runtime_dir=folder))
+        ticket = RunTicket("a" * 64, 10_000, "wide")
+        assert keeper.add_ticket("one", ticket, 3600, "me", is_delegated=True) == 10_000 - 3600 + 60

@@ -126,13 +126,13 @@ def written_below(folder: Path) -> bytes:
 
 
 @asynccontextmanager
-async def open_runs(tmp_path: Path) -> AsyncIterator[Runs]:
+async def open_runs(tmp_path: Path, more_rules: str = "") -> AsyncIterator[Runs]:
     clock = MovedClock()
     async with (
         RawUpstream() as plain,
         RawUpstream(CERTS.good(NAME)) as tls,
         RawUpstream(CERTS.good(OTHER)) as tunnelled,
-        ProxyStack(tmp_path, CERTS, rules(plain, tls, tunnelled), clock=clock) as stack,
+        ProxyStack(tmp_path, CERTS, rules(plain, tls, tunnelled) + more_rules, clock=clock) as stack,
     ):
         neighbour = ServedSandbox(Identity(NEIGHBOUR), Authority.create(NEIGHBOUR, 0), bytes(range(32)))
         stack.engine.sandboxes[NEIGHBOUR] = neighbour

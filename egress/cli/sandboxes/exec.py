@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from egress.cli import folder_options, render
+from egress.cli.parameter_options import read_parameters
 from egress.cli.sandboxes import fleet_session, sandbox_options
 from egress.cli.sandboxes.command_streams import has_terminal
 from egress.cli.sandboxes.sandbox_command import attach_command
 from egress.runtime.environ import read_requested
-from egress.runtime.spec import Command
+from egress.runtime.spec import Command, RunRights
 
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
@@ -21,14 +22,24 @@ from egress.runtime.spec import Command
 )
 @click.option("--cwd", help="Working folder. [the sandbox's workdir]")
 @click.option("--timeout", metavar="TIME", help="Time limit: 90s, 10m, 2h.")
+@click.option("--profile", help="Profile of the rules for the command alone.")
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Value for a parameter of the rules, for the command alone.",
+)
 @click.option("-d", "--detach", is_flag=True, help="Let the command go on, and print its id.")
 @click.argument("sandbox")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def execute(
+def execute(  # noqa: PLR0913, PLR0917 - each parameter is an option
     runtime_dir: Path | None,
     asked: tuple[str, ...],
     cwd: str | None,
     timeout: str | None,
+    profile: str | None,
+    params: tuple[str, ...],
     detach: bool,
     sandbox: str,
     command: tuple[str, ...],
@@ -36,7 +47,7 @@ def execute(
     """Run a command in an existing sandbox.
 
     Exits with the status of the command, or 124 after a timeout. With --detach it returns at once: the
-    command goes on, and `egress attach` follows it by its id.
+    command goes on, and `egress attach` follows it by its id. Rights by --profile and --param end with it.
 
     \b
     Examples:
@@ -55,6 +66,7 @@ def execute(
             timeout=seconds,
             most_output=0,
             input=b"" if detach else None,
+            rights=RunRights.asked(profile, dict(read_parameters(params))),
         )
         if detach:
             render.line(fleet.tracked.start(sandbox, call).status().id)

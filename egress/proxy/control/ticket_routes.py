@@ -6,6 +6,7 @@ or the proxy, and the connections that came with it are cut.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Final
 
 import msgspec
@@ -16,6 +17,7 @@ from egress.proxy.control.sandbox_views import moment
 from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.ingress.local_tickets import LocalTickets
 from egress.proxy.lanes.engine import ProxyEngine
+from egress.rules.compile.grants import NotDelegatedError
 from egress.run_ticket import MAX_TICKET_SECONDS, Digest, RunTicket
 from egress.types import parameters_of
 
@@ -32,6 +34,8 @@ class _Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     profile: Annotated[str, msgspec.Meta(max_length=253)] = ""
     params: Annotated[dict[str, str], msgspec.Meta(max_length=32)] = msgspec.field(default_factory=dict)
     by: Annotated[str, msgspec.Meta(max_length=256)] = ""
+    delegated: bool = False
+    """Whether the rules have to delegate the profile."""
 
 
 class TicketRoutes:
@@ -52,17 +56,23 @@ class TicketRoutes:
             asked = msgspec.convert({key: value for key, value in body.items() if key != "name"}, _Asked)
         except msgspec.ValidationError as error:
             return ControlReply(400, {"error": f"this is no ticket: {error}", "hint": "send digest and ttl"})
-        identity, expires = served.identity, self._engine.clock.now() + asked.ttl
-        ticket = RunTicket(asked.digest, expires, asked.profile, parameters_of(asked.params))
+        identity, now = served.identity, self._engine.clock.now()
+        ticket = RunTicket(asked.digest, now + asked.ttl, asked.profile, parameters_of(asked.params))
+        seconds = asked.ttl
         try:
+            if asked.delegated:
+                seconds = self._tickets.delegated(identity, ticket, asked.ttl)
+                ticket = replace(ticket, expires=now + seconds)
             self._tickets.check(identity, ticket)
+        except NotDelegatedError as error:
+            return ControlReply(403, {"error": error.message, "hint": error.hint})
         except UsageError as error:
             return ControlReply(409, {"error": error.message, "hint": error.hint})
         if not self._engine.audit.may_work(identity.sandbox):
             return ControlReply(
                 503, {"error": "the audit log takes no more records", "hint": "see `egress status`"}
             )
-        until = moment(expires)
+        until = moment(ticket.expires)
         try:
             # First, so that no ticket holds that is not on record.
             self._record(
@@ -75,22 +85,24 @@ class TicketRoutes:
             )
         except EgressError as error:
             return ControlReply(503, {"error": error.message, "hint": error.hint})
-        self._tickets.add(identity.sandbox, ticket, asked.ttl)
-        return ControlReply(201, {"id": ticket.id, "expires": until})
+        self._tickets.add(identity.sandbox, ticket, seconds, asked.by, is_delegated=asked.delegated)
+        return ControlReply(201, {"id": ticket.id, "expires": until, "seconds": seconds})
 
     async def _revoke(self, body: Body) -> ControlReply:
-        sandbox, ticket = str(body.get("name", "")), body.get("ticket")
+        sandbox, ticket, by = str(body.get("name", "")), body.get("ticket"), body.get("by")
         if sandbox not in self._engine.sandboxes:
             return _NO_SANDBOX
-        if not isinstance(ticket, str) or not self._tickets.has(sandbox, ticket):
+        if not isinstance(ticket, str) or not isinstance(by, str | None):
+            return ControlReply(400, {"error": "this names no ticket", "hint": 'send {"ticket": "t-..."}'})
+        if not self._tickets.has(sandbox, ticket, by):
             # It may have ended a moment ago, which is what the caller wants.
             return ControlReply(200, {"connections": 0})
         return ControlReply(200, {"connections": self._end(sandbox, ticket, "revoked")})
 
     def expire(self) -> None:
-        """End the tickets whose time is over; called about once a second."""
-        for sandbox, ticket in self._tickets.over():
-            self._end(sandbox, ticket, "expired")
+        """End the tickets that hold no more; called about once a second."""
+        for sandbox, ticket, reason in self._tickets.over():
+            self._end(sandbox, ticket, reason)
 
     def _end(self, sandbox: str, ticket: str, reason: str) -> int:
         cut = self._tickets.end(ticket)

@@ -25,7 +25,14 @@ from egress.proxy.ingress.ticket_check import ENDED_TICKET, FOREIGN_TICKET, UNKN
 from egress.proxy.lanes.connection import LiveConnection
 from egress.proxy.lanes.engine import ProxyEngine
 from egress.proxy.pods.pod_profile import ProfileChoice, choose_profile
-from egress.run_ticket import MAX_TICKET_SECONDS, MAX_TICKETS, RunTicket, read_statement, ticket_id
+from egress.run_ticket import (
+    CLOCK_DIFFERENCE,
+    MAX_TICKET_SECONDS,
+    MAX_TICKETS,
+    RunTicket,
+    read_statement,
+    ticket_id,
+)
 from egress.types import Identity
 
 WATCH_TIMEOUT: Final = 2.0
@@ -35,8 +42,6 @@ _MAX_PAUSE: Final = 0.2
 """The first look is soon, since a watch is quick. Each one reads all tickets of a claim."""
 MAX_WAITING_TICKETS: Final = 64
 """Connections of one sandbox that wait for the watch; further ones have their answer at once."""
-CLOCK_DIFFERENCE: Final = 60
-"""Seconds by which the clock of whoever writes a ticket may be ahead of ours."""
 
 
 class PodTickets:

@@ -166,6 +166,21 @@ def covering(policy: Policy, identity: Identity, terms: GrantTerms) -> Delegatio
     )
 
 
+def delegated_seconds(policy: Policy, identity: Identity, profile: str, seconds: int) -> int:
+    """Return for how many of these seconds a run of this sandbox may have a profile.
+
+    Raises `NotDelegatedError`.
+    """
+    bounds = [
+        delegation.ttl
+        for delegation in policy.delegations
+        if delegation.is_for(identity) and "profile" in delegation.kinds and profile in delegation.profiles
+    ]
+    if not bounds:
+        covering(policy, identity, GrantTerms("profile", 1, profile=profile))
+    return min(seconds, max(bounds))
+
+
 def _beyond(delegation: Delegation, terms: GrantTerms) -> str:
     """Say by what a change goes beyond a delegation; empty where it does not."""
     if terms.kind not in delegation.kinds:

@@ -23,7 +23,7 @@ from egress.runtime.fake.memory_files import MemoryFiles
 from egress.runtime.fake.process import FakeProcess, FakeSandbox, Program
 from egress.runtime.fake.programs import PLAIN_PROGRAMS, program_not_found
 from egress.runtime.fake.proxy_client import FakeProxyClient
-from egress.runtime.lifecycle import Lifecycle, Status, unfit
+from egress.runtime.lifecycle import Lifecycle, Status, refuse_rights, unfit
 from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, provision_minimal
 from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, ProxyClient, SandboxListener
@@ -160,6 +160,7 @@ class FakeRuntime(Lifecycle[FakeSandbox]):
         return process.wait()
 
     def _begin(self, name: str, command: Command, output: Output) -> FakeProcess:
+        refuse_rights(command)
         box = self._running(name)
         cwd = command.cwd or box.spec.workdir
         if not box.files.is_folder(cwd):

@@ -58,6 +58,8 @@ export interface CommandSettings {
   env?: Readonly<Record<string, string>> | undefined;
   timeout?: number | null | undefined;
   grace?: number | undefined;
+  profile?: string | null | undefined;
+  params?: Readonly<Record<string, string>> | undefined;
   input?: string | undefined;
   encoding?: "base64" | "utf-8" | undefined;
   max_output?: number | null | undefined;
@@ -286,6 +288,8 @@ export interface ProcessSettings {
   stdin?: boolean | undefined;
   keep?: number | null | undefined;
   terminal?: TerminalSize | null | undefined;
+  profile?: string | null | undefined;
+  params?: Readonly<Record<string, string>> | undefined;
 }
 
 /** A process. `lost` means that its sandbox ended under it. */
@@ -483,6 +487,8 @@ export interface SessionSettings {
   shell?: string | null | undefined;
   cwd?: string | null | undefined;
   env?: Readonly<Record<string, string>> | undefined;
+  profile?: string | null | undefined;
+  params?: Readonly<Record<string, string>> | undefined;
 }
 
 /** A session. `lost` means that its sandbox ended under it, also by a sleep. */
@@ -542,6 +548,8 @@ export interface StartMessage {
   timeout?: number | null | undefined;
   grace?: number | undefined;
   terminal?: TerminalSize | null | undefined;
+  profile?: string | null | undefined;
+  params?: Readonly<Record<string, string>> | undefined;
   stdin?: boolean | undefined;
   detached?: boolean | undefined;
 }
@@ -719,9 +727,9 @@ export interface Operations {
   grant: { parts: { name: string; }; body: GrantSettings; answer: GrantView; };
   /** Take a grant back; at a port, one that was made there. */
   undo_grant: { parts: { name: string; grant: string; }; answer: GrantView; };
-  /** Give one run in a sandbox rights of its own: its ticket is shown once. */
+  /** Give one run rights of its own, at a port within `delegate:`: its ticket is shown once. */
   add_ticket: { parts: { name: string; }; body: TicketSettings; answer: TicketView; };
-  /** Revoke a ticket by its id, and cut the connections that came with it. */
+  /** Revoke a ticket by its id, at a port one that was made there, and cut its connections. */
   end_ticket: { parts: { name: string; ticket: string; }; answer: unknown; };
   /** Decide on a request of a sandbox as the proxy would, and send nothing. */
   explain_request: { parts: { name: string; }; body: RequestSettings; answer: ExplanationView; };
