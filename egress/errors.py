@@ -236,6 +236,46 @@ CODES: dict[str, RefusalCode] = {
         "An id in the GraphQL request is of the older form, which does not tell its repository.",
         "Ask for the object again: answers hold ids of the newer form now.",
     ),
+    "mcp.message": RefusalCode(
+        400,
+        "The body is not one message of MCP in JSON-RPC 2.0.",
+        "Send one message with its own members alone.",
+    ),
+    "mcp.batch": RefusalCode(403, "The body is a batch of messages.", "Send them one by one."),
+    "mcp.tool": RefusalCode(403, "No rule allows this tool.", ASK_OPERATOR_HINT),
+    "mcp.arguments": RefusalCode(403, "No rule allows this tool with these arguments.", ASK_OPERATOR_HINT),
+    "mcp.resource": RefusalCode(403, "No rule allows this resource.", ASK_OPERATOR_HINT),
+    "mcp.prompt": RefusalCode(403, "No rule allows this prompt.", ASK_OPERATOR_HINT),
+    "mcp.method": RefusalCode(403, "No rule allows this method of MCP.", ASK_OPERATOR_HINT),
+    "mcp.reply": RefusalCode(
+        403, "The message answers a request that no rule lets the server make.", ASK_OPERATOR_HINT
+    ),
+    "mcp.header_mismatch": RefusalCode(
+        400,
+        "A header of MCP is there twice, or says something else than the body.",
+        "Send it as the body says.",
+    ),
+    "mcp.version": RefusalCode(
+        400, "This version of Egress does not know this revision of MCP.", "Use a revision up to 2026-07-28."
+    ),
+    "mcp.session": RefusalCode(
+        404, "This sandbox has no such session.", "Begin a session with `initialize`.", lasts=True
+    ),
+    "mcp.transport": RefusalCode(
+        405,
+        "Only streamable HTTP passes here, not the older transport with an event stream of its own.",
+        "Send messages by POST, and open a stream with the id of a session.",
+        lasts=True,
+    ),
+    "mcp.server_request": RefusalCode(
+        403, "The server asks the client for something that no rule allows.", ASK_OPERATOR_HINT
+    ),
+    "mcp.list": RefusalCode(
+        502, "The server's list cannot be read, so it cannot be filtered.", "Tell the operator.", lasts=True
+    ),
+    "mcp.answer": RefusalCode(
+        502, "The server's answer is no message of MCP, or too large.", "Tell the operator.", lasts=True
+    ),
     # Secrets
     "secret.unavailable": RefusalCode(
         403, "A credential for this request is not available.", "Tell the operator."

@@ -388,6 +388,8 @@ class Decision:
     """Of a body that the rules deny: a code for each part of it, empty for one not refused itself."""
     lifted: RuleRef | None = None
     """The deny of a preset that would have denied it, and that the file lifts by `without:`."""
+    terms: object = None
+    """What the rules say about the answer, for the reader of its kind; None for nothing."""
 
     @property
     def allowed(self) -> bool:

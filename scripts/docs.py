@@ -87,6 +87,10 @@ PARTS = {
     "GraphqlScope": ("GraphQL scope", "Below `scope:` in `graphql:` of an allow rule."),
     "GraphqlFields": ("GraphQL deny", "Below `graphql:` of a deny rule."),
     "StoredFields": ("Stored document", "Below a SHA-256 in `persisted:`."),
+    "McpAllow": ("MCP", "Below `mcp:` of an allow rule."),
+    "McpTool": ("MCP tool", "An item of `tools:` in `mcp:` of an allow rule."),
+    "ArgumentBounds": ("MCP argument", "In the place of values, in `when:` of a tool."),
+    "McpDeny": ("MCP deny", "Below `mcp:` of a deny rule."),
     "Absent": ("Absent", "In the place of a pattern, in `query:` and `headers:`."),
     "Inject": ("Inject", "An item of `inject:`. Exactly one of the first six keys."),
     "HeaderItem": ("Header", "Below `header:` of an item of `inject:`."),
@@ -156,7 +160,8 @@ def type_of(spec: dict[str, Json]) -> str:
     if spec.get("type") == "object":
         inner = spec["additionalProperties"]
         return "mapping" if inner is True else f"mapping of names to {type_of(mapping(inner))}"
-    return {"string": "text", "boolean": "`true` or `false`", "integer": number_of(spec)}[str(spec["type"])]
+    plain = {"string": "text", "boolean": "`true` or `false`"}
+    return plain.get(str(spec["type"])) or number_of(spec)
 
 
 def number_of(spec: dict[str, Json]) -> str:

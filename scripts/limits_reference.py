@@ -8,6 +8,11 @@ from dataclasses import fields
 from egress.exchange import content_coding
 from egress.exchange.exchange import MAX_INTERIM_RESPONSES
 from egress.http1 import MessageLimits
+from egress.inspect.mcp.answer import MAX_JSON_ANSWER_BYTES
+from egress.inspect.mcp.event_stream import MAX_EVENT_BYTES
+from egress.inspect.mcp.mcp_kind import MAX_MCP_BYTES
+from egress.inspect.mcp.sessions import MAX_SESSIONS_OF_SANDBOX
+from egress.inspect.strict_json import MAX_JSON_DEPTH, MAX_JSON_VALUES
 from egress.proxy.dns.server import DnsLimits
 from egress.proxy.ingress.limits import IngressLimits
 from egress.proxy.lanes import resolve
@@ -84,7 +89,7 @@ SECTIONS: dict[str, dict[str, Row]] = {
             "",
         ),
         "Resource.DECODERS": (
-            "Memory to decode responses",
+            "Memory to decode and read responses",
             share(Resource.DECODERS, of_bytes=True),
             "`limit.memory`",
             "",
@@ -187,6 +192,33 @@ SECTIONS: dict[str, dict[str, Row]] = {
             f"Decoded bytes for each that came, behind the first {size(content_coding.FREE_BYTES)}",
             f"{content_coding.MAX_RATIO}",
             "`response.withheld`",
+            "",
+        ),
+    },
+    "A message of MCP": {
+        "mcp_kind.MAX_MCP_BYTES": ("Bytes of a request", size(MAX_MCP_BYTES), "`body.too_large`", ""),
+        "answer.MAX_JSON_ANSWER_BYTES": (
+            "Bytes of an answer in JSON",
+            size(MAX_JSON_ANSWER_BYTES),
+            "`mcp.list` or `mcp.answer`",
+            "",
+        ),
+        "event_stream.MAX_EVENT_BYTES": (
+            "Bytes of an event of a stream",
+            size(MAX_EVENT_BYTES),
+            "`mcp.list` or `mcp.answer`",
+            "",
+        ),
+        "strict_json.MAX_JSON_VALUES": (
+            "Values in one message",
+            f"{MAX_JSON_VALUES:,}, nested {MAX_JSON_DEPTH} deep",
+            "`body.json`; of an answer `mcp.list` or `mcp.answer`",
+            "",
+        ),
+        "sessions.MAX_SESSIONS_OF_SANDBOX": (
+            "Sessions of a sandbox",
+            f"{MAX_SESSIONS_OF_SANDBOX}",
+            "the one used least recently is forgotten: `mcp.session`",
             "",
         ),
     },

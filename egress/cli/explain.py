@@ -16,6 +16,7 @@ from egress.cli.rules_with_grants import with_grants
 from egress.errors import CODES, UsageError
 from egress.inspect.inspector import Facts, Unreadable
 from egress.rules.compile.asked_body import graphql_body, with_json_type
+from egress.rules.compile.asked_mcp import mcp_body
 from egress.rules.compile.asked_request import asked_head
 from egress.rules.compile.policy_writer import limit_fields
 from egress.rules.compile.rule_tests import describe_decision
@@ -38,6 +39,7 @@ class RequestOptions(TypedDict):
     websocket: bool
     body: str | None
     graphql: str | None
+    mcp: str | None
 
 
 @click.command()
@@ -74,6 +76,7 @@ class RequestOptions(TypedDict):
 @click.option("--websocket", is_flag=True, help="The request opens a WebSocket.")
 @click.option("--body", metavar="TEXT", help="Body of the request, where rules ask what it says.")
 @click.option("--graphql", metavar="DOCUMENT", help="GraphQL document, sent as the body of the request.")
+@click.option("--mcp", metavar="MESSAGE", help="MCP message, such as 'call NAME {...}' or 'tools/list'.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def explain(
     method: str,
@@ -96,14 +99,15 @@ def explain(
       egress explain POST https://api.github.com/gists config/hosts.yaml
     """
     # The command line is checked before any file is read: exit status 2 belongs to it alone.
-    if given["body"] is not None and given["graphql"] is not None:
-        raise click.UsageError("--graphql is the body already: leave --body out.")
-    body = _body(given["body"], given["graphql"])
+    bodies = [name for name in ("graphql", "mcp", "body") if given[name] is not None]
+    if len(bodies) > 1:
+        raise click.UsageError(f"--{bodies[0]} is the body already: leave --{bodies[1]} out.")
+    body = _body(given)
     if body is None and method in ("GET", "HEAD"):
         # Such a request has no body, and rules that ask for one decide on its head.
         body = b""
     headers = _headers(given["headers"])
-    if given["graphql"] is not None:
+    if given["graphql"] is not None or given["mcp"] is not None:
         headers = list(with_json_type(tuple((name.lower(), value) for name, value in headers)))
     head = asked_head(method, url, headers, websocket=given["websocket"])
     at = given["at"]
@@ -126,10 +130,15 @@ def explain(
     return 0 if answer.decision.allowed else 1
 
 
-def _body(text: str | None, document: str | None) -> bytes | None:
-    if document is not None:
-        return graphql_body(document)
-    return None if text is None else text.encode("utf-8", "surrogateescape")
+def _body(given: RequestOptions) -> bytes | None:
+    if given["graphql"] is not None:
+        return graphql_body(given["graphql"])
+    if given["mcp"] is not None:
+        try:
+            return mcp_body(given["mcp"])
+        except MeaningError as error:
+            raise UsageError(f"--mcp: {error.message}", error.hint) from None
+    return None if given["body"] is None else given["body"].encode("utf-8", "surrogateescape")
 
 
 def _moment(text: str) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from egress.errors import CODES
 from egress.inspect.inspector import (
     BodyKind,
+    FactPlace,
     Facts,
     FactValue,
     Inspection,
@@ -27,16 +28,19 @@ _TOO_LARGE = Unreadable("body.too_large", "the body is too large")
 class BodyReading:
     """A body that rules ask about, and what it says."""
 
-    __slots__ = ("_digest", "_inspector", "_kind", "_size", "found")
+    __slots__ = ("_digest", "_inspector", "_kind", "_place", "_size", "found")
 
-    def __init__(self, kind: BodyKind, head: Head) -> None:
+    def __init__(self, kind: BodyKind, head: Head, place: FactPlace | None = None) -> None:
         self._kind = kind
+        self._place = place
         self._size = 0
         self._digest = hashlib.sha256()
         begun = kind.begin(head)
         self._inspector = None if isinstance(begun, Facts | Unreadable) else begun
-        self.found: Facts | Unreadable | None = begun if isinstance(begun, Facts | Unreadable) else None
+        self.found: Facts | Unreadable | None = None
         """What the body says, as far as it was read; None for nothing yet."""
+        if isinstance(begun, Facts | Unreadable):
+            self.found = self._placed(begun)
 
     @property
     def size(self) -> int:
@@ -62,9 +66,12 @@ class BodyReading:
     def _note(self, step: Inspection) -> None:
         if isinstance(step, More):
             return
-        self.found = step
+        self.found = self._placed(step)
         if isinstance(step, Unreadable) or not step.can_improve:
             self._inspector = None
+
+    def _placed(self, found: Facts | Unreadable) -> Facts | Unreadable:
+        return found if self._place is None else self._place.placed(found)
 
     @property
     def goes_on(self) -> bool:

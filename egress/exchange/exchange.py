@@ -52,7 +52,7 @@ from egress.exchange.response import (
     needs_search,
 )
 from egress.exchange.response_body import ResponseBody
-from egress.inspect.inspector import FactValue
+from egress.inspect.inspector import AnswerError, AnswerReader, FactValue
 from egress.rules.decide.policy import Policy
 from egress.scrub import Needles
 from egress.shares.turns import ENDLESS_TURN, Turn
@@ -131,13 +131,23 @@ class Exchange(RequestSteps):
         # A 101 that no request asked for would turn the connection into a tunnel that is never read.
         if not switches and not 200 <= response.status < 600:
             return self._cut("upstream.malformed")
-        answer = self._cleaned(response)
+        reader = self._answer_reader
+        try:
+            if reader is not None and not reader.begin(
+                response.status, response.headers, has_body=response.has_body
+            ):
+                reader = self._answer_reader = None
+        except AnswerError as error:
+            return self._cut(error.code)
+        answer = self._cleaned(response, reader)
         if isinstance(answer, AnswerHead):
             self._record.status = answer.status
             self._has_body = response.has_body
             body = self._body = ResponseBody(
                 self._effects, self._record.found, response.headers, self._max_down
             )
+            if reader is not None:
+                body.read(reader, self.account)
             if self._searches and self._needles is not None:
                 body.search(self._needles)
             if answer.coding:
@@ -215,7 +225,10 @@ class Exchange(RequestSteps):
             return self._cut("internal")
         if code := body.check_end():
             return self._cut(code)
-        gone = DIGEST_FIELDS if body.is_decoded else NO_NAMES
+        last = body.finish()
+        if isinstance(last, CutExchange):
+            return self._cut(last.code)
+        gone = DIGEST_FIELDS if body.is_rewritten else NO_NAMES
         kept = cleaned_trailers(trailers, self._effects, self._needles, self._record.found, gone)
         if isinstance(kept, CutExchange):
             return self._cut(kept.code)
@@ -223,7 +236,7 @@ class Exchange(RequestSteps):
         if must_withhold(self._effects, self._record.found):
             return self._cut("response.withheld")
         self._stage = ExchangeStage.DONE
-        return body.end_message(), kept
+        return last + body.end_message(), kept
 
     # The record
 
@@ -276,13 +289,16 @@ class Exchange(RequestSteps):
         facts = self._record.facts(sent=sent, is_end_proven=is_end_proven)
         if self._reading is None:
             return facts
+        found = self._reading.log(self._decision)
+        if self._answer_reader is not None:
+            found = {**found, **self._answer_reader.log()}
         said = {
             name: HIDDEN_TEXT if isinstance(value, str) and check.holds(value) else value
-            for name, value in self._reading.log(self._decision).items()
+            for name, value in found.items()
         }
         return {**facts, **said}
 
-    def _cleaned(self, response: Response) -> AnswerHead | CutExchange:
+    def _cleaned(self, response: Response, reader: AnswerReader | None = None) -> AnswerHead | CutExchange:
         answer = cleaned_answer(
             response,
             self._destination,
@@ -291,6 +307,7 @@ class Exchange(RequestSteps):
             self._record.found,
             injected=bool(self._record.injected),
             max_bytes=self._max_down,
+            reader=reader,
         )
         return self._cut(answer.code) if isinstance(answer, CutExchange) else answer
 

@@ -117,7 +117,16 @@ class AnswerHead:
     reason: str
     headers: Headers
     coding: ContentCoding | None = None
-    """The coding that is removed from the body on its way: its length and framing then no longer hold."""
+    """The coding that is removed from the body on its way."""
+    is_read: bool = False
+    """A reader may change the body on its way."""
+    is_held: bool = False
+    """The head waits until the body is read: the exchange may still refuse it."""
+
+    @property
+    def is_rewritten(self) -> bool:
+        """The body goes on as other bytes, so the length and framing that it came with do not hold."""
+        return self.is_read or self.coding is not None
 
 
 @value_class

@@ -32,7 +32,10 @@ from egress.exchange.request import (
 from egress.exchange.response import (
     needs_search,
 )
+from egress.inspect.inspector import AnswerReader, Facts, RefusalAnswer
 from egress.inspect.kinds import KINDS
+from egress.inspect.mcp.conversation import SessionPlace
+from egress.inspect.mcp.sessions import McpSessions
 from egress.rules.decide.decision import chosen_profile, decide
 from egress.rules.decide.limits import LimitResult, smallest_limit
 from egress.rules.decide.policy import Policy
@@ -57,6 +60,7 @@ class RequestSteps:
     """A request, from its head to the moment at which it is sent."""
 
     __slots__ = (
+        "_answer_reader",
         "_canaries",
         "_decision",
         "_destination",
@@ -79,6 +83,7 @@ class RequestSteps:
         "_stage",
         "account",
         "policy",
+        "sessions",
     )
 
     def __init__(
@@ -104,6 +109,9 @@ class RequestSteps:
         self._needles = needles
         self._spend = spend
         self._canaries, self._knows = canaries, knows
+        # Below are the findings of the stages, empty until each is reached.
+        self._answer_reader: AnswerReader | None = None
+        """Reads the answer, where the rules ask for that."""
         self._stage = ExchangeStage.HEAD
         self._request: Request | None = None
         self._head: Head | None = None
@@ -120,6 +128,8 @@ class RequestSteps:
         self._record = RecordBuilder()
         self.account: MemoryAccount = OPEN_ACCOUNT
         """What decoders take their memory of; the owner of the exchange sets it."""
+        self.sessions: McpSessions | None = None
+        """The sessions of MCP that the sandbox has; the owner sets them. Without them no session is known."""
 
     def would_begin(self, policy: Policy, now: int) -> bool:
         """Tell whether this policy would let the exchange begin now, with the same secrets."""
@@ -179,8 +189,11 @@ class RequestSteps:
         self._max_up = smallest_limit(limit.request_body for limit in decision.effects.limits)
         if self._max_up is not None and self._length > self._max_up:
             return self._deny("limit.request_body")
+        place = None
+        if decision.inspects == "mcp":
+            place = SessionPlace(self.sessions or McpSessions(), head.host, head.port)
         reading = self._reading = BodyReading(
-            KINDS[decision.inspects], head_with_target(head, decision.target)
+            KINDS[decision.inspects], head_with_target(head, decision.target), place
         )
         return self._judge(reading)
 
@@ -217,6 +230,9 @@ class RequestSteps:
             taken = self._spend(limits)
             if not taken.allowed:
                 return self._deny("limit.requests", taken.retry_after)
+        found = self._reading.found if self._reading is not None else None
+        if isinstance(found, Facts) and found.answers is not None:
+            self._answer_reader = found.answers.answer_reader(decision.terms)
         self._head = head_with_target(head, decision.target)
         needed = needed_secrets(decision.effects, self._placeholders, self._head)
         self._stage = ExchangeStage.SECRETS
@@ -247,7 +263,7 @@ class RequestSteps:
             self._placeholders,
             strips=effects.strips,
             misplaced_pass=effects.misplaced_pass,
-            closing=asking_for_plain if self._searches else None,
+            closing=asking_for_plain if self._searches or self._answer_reader is not None else None,
         )
         if not isinstance(applied, AppliedHead):
             return self._deny(applied.code)
@@ -290,6 +306,16 @@ class RequestSteps:
             found = reading.found if reading is not None else None
             answer = refusal_answer(KINDS[decision.body_kind], code, decision, found)
         return DenyRequest(code, retry_after, rule.reason if rule is not None else "", answer)
+
+    def cut_answer(self, code: str) -> RefusalAnswer | None:
+        """Return the answer to a client that gets none of the upstream, in the language of its request.
+
+        None where nobody reads the answers to such requests: a page tells of it then.
+        """
+        decision, reading = self._decision, self._reading
+        if self._answer_reader is None or decision is None or reading is None:
+            return None
+        return refusal_answer(KINDS[decision.body_kind], code, decision, reading.found)
 
     def _cut(self, code: str) -> CutExchange:
         self._fail_if_over(code)

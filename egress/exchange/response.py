@@ -26,6 +26,7 @@ from egress.exchange.messages import AnswerHead, CutExchange, Destination, Respo
 from egress.exchange.request import names_destination
 from egress.http1.fields import CheckedFields, is_forbidden
 from egress.http1.grammar import VALUE_CHARS
+from egress.inspect.inspector import AnswerReader
 from egress.scrub import MAX_HITS, Needles
 from egress.types import Cookies, Effects, Headers, Redirects, Scrub
 
@@ -70,11 +71,12 @@ def cleaned_answer(
     *,
     injected: bool,
     max_bytes: int | None = None,
+    reader: AnswerReader | None = None,
 ) -> AnswerHead | CutExchange:
     """Return the head that the sandbox gets, or the cut. Counts scrubbed secrets in `found`.
 
     `needles` are None if no secret can come back: the head is then not searched. `max_bytes`
-    is the largest length that a body may state.
+    is the largest length that a body may state; `reader` reads the body.
     """
     try:
         fields = CheckedFields(response.headers)
@@ -86,7 +88,8 @@ def cleaned_answer(
     if response.has_body and max_bytes is not None and (fields.length or 0) > max_bytes:
         return CutExchange("limit.response_body")
     searched = None if effects.scrub is Scrub.OFF else needles
-    coding = _coding_to_decode(response, headers) if searched is not None else ContentCoding.PLAIN
+    is_read = searched is not None or reader is not None
+    coding = _coding_to_decode(response, headers) if is_read else ContentCoding.PLAIN
     if coding is ContentCoding.UNREADABLE:
         return CutExchange("response.withheld")
     if fields.has_any(REDIRECT_FIELDS) and not may_redirect(
@@ -102,10 +105,18 @@ def cleaned_answer(
         reason, headers = scrub_fields(reason, headers, effects, searched, found)
     if must_withhold(effects, found):
         return CutExchange("response.withheld")
-    if coding is not ContentCoding.PLAIN:
+    is_changed = reader is not None and reader.changes_length
+    if coding is not ContentCoding.PLAIN or is_changed:
         headers = _decoded_fields(headers, is_empty=fields.length == 0 and not response.has_body)
     is_decoded = coding is not ContentCoding.PLAIN and response.has_body
-    return AnswerHead(response.status, reason, headers, coding if is_decoded else None)
+    return AnswerHead(
+        response.status,
+        reason,
+        headers,
+        coding if is_decoded else None,
+        is_read=is_changed,
+        is_held=reader is not None and reader.holds_head,
+    )
 
 
 def cleaned_trailers(

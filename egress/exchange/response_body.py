@@ -14,8 +14,9 @@ from egress.errors import WireError
 from egress.exchange.content_coding import CodingError, ContentCoding, Decoder, GrpcMessages
 from egress.exchange.messages import CutExchange
 from egress.exchange.response import coding_of, must_withhold
+from egress.inspect.inspector import AnswerError, AnswerReader
 from egress.scrub import Needles, Scrubber
-from egress.shares.pool import MemoryAccount
+from egress.shares.pool import OPEN_ACCOUNT, MemoryAccount, Resource
 from egress.shares.turns import Turn
 from egress.types import Effects, Headers
 
@@ -26,6 +27,7 @@ class ResponseBody:
     """One body, or the frames of one WebSocket."""
 
     __slots__ = (
+        "_account",
         "_decoded_length",
         "_decoder",
         "_effects",
@@ -33,8 +35,10 @@ class ResponseBody:
         "_grpc",
         "_headers",
         "_is_unreadable",
+        "_kept",
         "_left",
         "_max_bytes",
+        "_reader",
         "_scrubber",
     )
 
@@ -49,6 +53,10 @@ class ResponseBody:
         self._scrubber: Scrubber | None = None
         self._decoder: Decoder | None = None
         self._grpc: GrpcMessages | None = None
+        self._reader: AnswerReader | None = None
+        self._account: MemoryAccount = OPEN_ACCOUNT
+        self._kept = 0
+        """Bytes that were taken for what the reader keeps."""
         self._decoded_length = 0
         self._is_unreadable = False
         self._left: Iterator[bytes] | None = None
@@ -57,6 +65,10 @@ class ResponseBody:
     def decode(self, coding: ContentCoding, account: MemoryAccount) -> None:
         """Decode what comes, with memory of this account."""
         self._decoder = Decoder(coding, account)
+
+    def read(self, reader: AnswerReader, account: MemoryAccount) -> None:
+        """Let a reader see, and change, what comes, with memory of this account. It sees no coding."""
+        self._reader, self._account = reader, account
 
     def split_messages(self) -> None:
         """Search what comes as messages of gRPC, none of which waits for the next one."""
@@ -77,9 +89,9 @@ class ResponseBody:
             self.search(needles)
 
     @property
-    def is_decoded(self) -> bool:
-        """The body is passed on without the coding it came in."""
-        return self._decoder is not None
+    def is_rewritten(self) -> bool:
+        """The body is passed on as other bytes than it came in."""
+        return self._decoder is not None or self._reader is not None
 
     @property
     def is_behind(self) -> bool:
@@ -91,7 +103,7 @@ class ResponseBody:
         if self._decoder is not None:
             self._left = self._decoder.feed(chunk)
             return self.more(turn)
-        return self._searched(chunk) if self._grpc is None else self._framed(self._grpc, chunk)
+        return self._read(chunk) if self._grpc is None else self._framed(self._grpc, chunk)
 
     def more(self, turn: Turn) -> Pieces:
         """Go on with the last chunk; return what may go out now."""
@@ -102,7 +114,7 @@ class ResponseBody:
                 self._decoded_length += len(piece)
                 if self._max_bytes is not None and self._decoded_length > self._max_bytes:
                     return CutExchange("limit.response_body")
-                pieces = self._searched(piece)
+                pieces = self._read(piece)
                 if isinstance(pieces, CutExchange):
                     return pieces
                 passed += pieces
@@ -117,8 +129,19 @@ class ResponseBody:
         """Return what was held back: nothing that follows belongs to it."""
         return [] if self._scrubber is None else self._scrubber.finish()
 
+    def finish(self) -> Pieces:
+        """Return what a reader kept until the end."""
+        if self._reader is None:
+            return []
+        try:
+            return self._search_all(self._reader.end())
+        except AnswerError as error:
+            return CutExchange(error.code)
+
     def close(self) -> None:
-        """Give back the memory that decoding took."""
+        """Give back the memory that decoding and reading took."""
+        self._account.give(Resource.DECODERS, self._kept)
+        self._kept = 0
         if self._decoder is not None:
             self._decoder.close()
 
@@ -144,6 +167,32 @@ class ResponseBody:
                     passed += self.end_message()
         except WireError:
             return CutExchange("upstream.malformed")
+        return passed
+
+    def _read(self, chunk: bytes) -> Pieces:
+        """Let the reader see a piece, and search what it lets pass."""
+        reader = self._reader
+        if reader is None:
+            return self._searched(chunk)
+        try:
+            pieces = self._search_all(reader.feed(chunk))
+        except AnswerError as error:
+            return CutExchange(error.code)
+        more = reader.held - self._kept
+        if more > 0 and not self._account.take(Resource.DECODERS, more):
+            return CutExchange("limit.memory")
+        if more < 0:
+            self._account.give(Resource.DECODERS, -more)
+        self._kept = reader.held
+        return pieces
+
+    def _search_all(self, read: list[bytes]) -> Pieces:
+        passed: list[bytes] = []
+        for piece in read:
+            pieces = self._searched(piece)
+            if isinstance(pieces, CutExchange):
+                return pieces
+            passed += pieces
         return passed
 
     def _searched(self, chunk: bytes) -> Pieces:

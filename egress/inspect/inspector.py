@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol
 
-from egress.types import Head, value_class
+from egress.types import Head, Headers, value_class
 
 MAX_FACT_CHARS = 128
 """Characters of a text in the log; a longer one is cut."""
@@ -49,6 +49,8 @@ class Facts:
     """More of the body may still change a denial: if the rules deny, the inspector is fed on."""
     context: object = None
     """What else the kind needs to answer a denial. Rules do not see it."""
+    answers: AnswerSource | None = None
+    """Makes the reader of the answer; None where the answer passes unread."""
 
 
 @value_class
@@ -64,6 +66,65 @@ class Unreadable:
 
 
 Inspection = More | Facts | Unreadable
+
+
+class AnswerError(ValueError):
+    """An answer that must not pass. `code` is that of the refusal."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class AnswerReader(Protocol):
+    """Reads the answer to a request whose body was judged, and may change it. It may not wait."""
+
+    @property
+    def changes_length(self) -> bool:
+        """The body may come out with another length than it came in."""
+        ...
+
+    @property
+    def holds_head(self) -> bool:
+        """Nothing of the answer passes before its end, so that it can be refused as a whole."""
+        ...
+
+    @property
+    def held(self) -> int:
+        """Bytes that it keeps now."""
+        ...
+
+    def begin(self, status: int, headers: Headers, *, has_body: bool) -> bool:
+        """Take the head; return whether the body is read. Raises `AnswerError`, as the next two do."""
+        ...
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take decoded bytes; return those that may go on."""
+        ...
+
+    def end(self) -> list[bytes]:
+        """Take the end; return the bytes that were kept."""
+        ...
+
+    def log(self) -> Mapping[str, FactValue]:
+        """Return the findings for the record."""
+        ...
+
+
+class AnswerSource(Protocol):
+    """A judged request, as its answer needs it."""
+
+    def answer_reader(self, terms: object) -> AnswerReader:
+        """Return the reader of its answer, by the terms of the rules that allowed it."""
+        ...
+
+
+class FactPlace(Protocol):
+    """The state of a sandbox that a kind needs beside the bytes, such as its sessions."""
+
+    def placed(self, found: Facts | Unreadable) -> Facts | Unreadable:
+        """Return what a body says with what is known from earlier ones."""
+        ...
 
 
 class Inspector(Protocol):

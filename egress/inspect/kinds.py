@@ -9,9 +9,10 @@ from egress.inspect.git.git_kind import GitKind
 from egress.inspect.graphql.document import load_parser
 from egress.inspect.graphql.graphql_kind import GraphqlKind
 from egress.inspect.inspector import BodyKind, Facts, Unreadable
+from egress.inspect.mcp.mcp_kind import McpKind
 from egress.types import Head
 
-KINDS: Final[Mapping[str, BodyKind]] = {kind.name: kind for kind in (GitKind(), GraphqlKind())}
+KINDS: Final[Mapping[str, BodyKind]] = {kind.name: kind for kind in (GitKind(), GraphqlKind(), McpKind())}
 
 
 def prepare_kinds(names: Container[str]) -> None:

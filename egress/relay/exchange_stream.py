@@ -87,6 +87,7 @@ class ExchangeStream(ResponsePath):
         self._upstream: UpstreamHalf | None = None
         self._head: Head | None = None
         self._frames: WebSocketFrames | None = None
+        self._held_answer = None
         self._held = HeldBody()
         self._expects = False
         self._answered = False
@@ -433,7 +434,8 @@ class ExchangeStream(ResponsePath):
 
     def _cut(self, code: str, retry_after: int = 0) -> None:
         if not self._answered:
-            self._refuse(self._draining or DenyRequest(code, retry_after))
+            answer = self._exchange.cut_answer(code)
+            self._refuse(self._draining or DenyRequest(code, retry_after, answer=answer))
             return
         if self._frames is not None and self._upstream is not None:
             up, down = self._frames.close_frames(code)

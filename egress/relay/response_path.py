@@ -77,6 +77,7 @@ class ResponsePath(ABC):
         "_exchange",
         "_expects",
         "_frames",
+        "_held_answer",
         "_is_over",
         "_is_slow",
         "_service",
@@ -91,6 +92,8 @@ class ResponsePath(ABC):
     _exchange: Exchange
     _expects: bool
     _frames: WebSocketFrames | None
+    _held_answer: tuple[AnswerHead, Framing] | None
+    """The head of a response that waits until its body is read."""
     _is_over: bool
     _is_slow: bool
     _service: RelayEnvironment
@@ -193,11 +196,20 @@ class ResponsePath(ABC):
         elif status == 101:
             self._switch(answer)
         else:
-            try:
-                self._client.head(answer, CHUNKED if answer.coding else framing)
-                self._answered = True
-            except WireError:
-                self.abort("upstream.malformed")
+            self._held_answer = answer, CHUNKED if answer.is_rewritten else framing
+            if not answer.is_held:
+                self._pass_head()
+
+    def _pass_head(self) -> None:
+        """Pass on the head that waits, if one does."""
+        held, self._held_answer = self._held_answer, None
+        if held is None:
+            return
+        try:
+            self._client.head(*held)
+            self._answered = True
+        except WireError:
+            self.abort("upstream.malformed")
 
     def _data_down(self, data: bytes) -> None:
         self.progress += 1
@@ -245,6 +257,9 @@ class ResponsePath(ABC):
         outcome = self._exchange.end(trailers)
         if isinstance(outcome, CutExchange):
             self._cut(outcome.code)
+            return
+        self._pass_head()
+        if self._is_over:
             return
         pieces, kept = outcome
         if self._frames is None:

@@ -36,7 +36,7 @@ class Resource(IntEnum):
     """Bytes that HTTP/2 peers of both sides may send before they are passed on. Where little of it is left,
     windows are small."""
     DECODERS = 4
-    """Bytes that responses make the proxy keep while they are decoded."""
+    """Bytes that responses make the proxy keep while they are decoded, or read by rules."""
     HELD_BODIES = 5
     """Bytes of request bodies that wait for a verdict, or for the connection after it."""
 

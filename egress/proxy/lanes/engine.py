@@ -20,6 +20,7 @@ from egress.ca.authority import Authority
 from egress.credentials import NO_PLACEHOLDERS, Canaries, Placeholders
 from egress.credentials.canary import STOPPED_CODE
 from egress.exchange import Spend
+from egress.inspect.mcp.sessions import McpSessions
 from egress.proxy.clock import Clock
 from egress.proxy.event_loop import make_turns
 from egress.proxy.lanes.connection import LiveConnection, LiveConnections
@@ -64,6 +65,8 @@ class ServedSandbox:
     placeholder_key: bytes = field(repr=False)
     canary_key: bytes = field(default=b"", repr=False)
     """The key of its canaries; empty if they are made from `placeholder_key`."""
+    mcp_sessions: McpSessions = field(default_factory=McpSessions, repr=False)
+    """The sessions of MCP that it has begun. They end with it."""
     _canaries: tuple[str, Canaries | None] = field(default=("", None), repr=False)
     _placeholders: tuple[str, Placeholders] = field(default=("", NO_PLACEHOLDERS), repr=False)
 

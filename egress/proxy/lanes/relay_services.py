@@ -101,7 +101,7 @@ class RelayServices:
             self._placeholders, self._canaries = sandbox.placeholders(policy), sandbox.canaries(policy)
             # Last: a fault above must not leave the values of an older policy in force.
             self._policy = policy
-        return Exchange(
+        exchange = Exchange(
             policy,
             self.admitted.identity,
             self.admitted.destination,
@@ -111,6 +111,8 @@ class RelayServices:
             canaries=None if self._canaries is None else CanaryScan(self._canaries),
             knows=self._knows,
         )
+        exchange.sessions = sandbox.mcp_sessions
+        return exchange
 
     def _knows(self, text: str) -> bool:
         """Tell whether a text holds the value of any secret, also of one that never goes to this host."""

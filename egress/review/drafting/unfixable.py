@@ -23,6 +23,8 @@ _CURES = {
     "apt asks as the user _apt, and as yours with `-o APT::Sandbox::User=NAME`",
     "graphql.field": "add the field to `graphql` of a rule for this path, if it is harmless",
     "graphql.": "see `graphql` of the rule for this path",
+    "mcp.tool": "add the tool to `mcp.tools` of a rule for this path, if sandboxes may call it",
+    "mcp.": "see `mcp` of the rule for this path",
     "git.repository": "add the repository to `fetch` or `push.repos` of a rule with `git:`",
     "git.ref": "add the ref to `push.refs` of a rule with `git:`, if sandboxes may move it",
     "git.": "see `git` of the rule for this repository",
@@ -44,7 +46,7 @@ def unfixable_reason(one: Observation) -> str:
         return f"it was allowed and failed: {_described(one.code)}" if one.code in CODES else ""
     if one.verdict is Verdict.CUT:
         return f"it was allowed and cut later: {_described(one.code)}"
-    if one.code.startswith(("git.", "graphql.")):
+    if one.code.startswith(("git.", "graphql.", "mcp.")):
         return f"a rule decides on its body: {_described(one.code)}"
     if not one.is_denied_by_rules:
         return f"no rule denied it, so a rule cannot allow it: {_described(one.code)}"

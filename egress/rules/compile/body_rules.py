@@ -8,6 +8,7 @@ from typing import Final
 from egress.inspect.kinds import KINDS
 from egress.rules.compile.git_rules import GIT_PATHS, git_predicate
 from egress.rules.compile.graphql_rules import graphql_predicate
+from egress.rules.compile.mcp_rules import mcp_predicate
 from egress.rules.compile.overlap import path_covers, rules_may_meet
 from egress.rules.decide.body_predicate import BodyPredicate
 from egress.rules.decide.entry import Entry, Rule
@@ -15,7 +16,7 @@ from egress.rules.decide.globs import PathGlob
 from egress.rules.language.model import Allow, Deny, Host
 from egress.rules.language.report import DocumentCursor, Report
 
-BODY_KEYS = ("git", "graphql")
+BODY_KEYS: Final = ("graphql", "mcp", "git")
 """The keys of predicates on bodies."""
 _KEYS_OF_GIT = ("methods", "paths", "query", "content_type", "encoded_slash")
 """The keys of a rule that `git` stands for."""
@@ -29,22 +30,12 @@ def body_predicate(model: Allow | Deny | Host, at: DocumentCursor) -> BodyPredic
     """Compile the predicate on the body that a rule has; None for a rule without one."""
     if isinstance(model, Host):
         return None
-    made: BodyPredicate | None = None
-    # Each kind first, then the keys that no predicate on a body stands beside.
-    if model.graphql is not None:
-        made = graphql_predicate(model.graphql, at / "graphql")
-    if model.git is not None:
-        if made is not None:
-            (at / "git").key_error("`git` cannot be combined with `graphql`", "write a rule for each")
-        made = git_predicate(model.git, at / "git")
-        for key in _KEYS_OF_GIT:
-            if getattr(model, key) is not None:
-                (at / key).key_error(
-                    f"`{key}` cannot be combined with `git`",
-                    _GIT_HINTS.get(key, "leave it out: `git` stands for all of a request of git"),
-                )
+    kinds = [name for name in BODY_KEYS if getattr(model, name) is not None]
+    made = _compiled(model, kinds[0], at) if kinds else None
     if made is None:
         return None
+    for other in kinds[1:]:
+        (at / other).key_error(f"`{other}` cannot be combined with `{kinds[0]}`", "write a rule for each")
     if model.websocket:
         (at / "websocket").key_error(
             f"`websocket` cannot be combined with `{made.kind}`", "give WebSockets a rule on another path"
@@ -56,6 +47,23 @@ def body_predicate(model: Allow | Deny | Host, at: DocumentCursor) -> BodyPredic
             "remove `methods`: the kind implies them",
         )
     return made
+
+
+def _compiled(model: Allow | Deny, kind: str, at: DocumentCursor) -> BodyPredicate | None:
+    """Compile the predicate of one kind."""
+    here = at / kind
+    if model.mcp is not None and kind == "mcp":
+        return mcp_predicate(model.mcp, here)
+    if model.git is not None and kind == "git":
+        # The keys that stand for a part of what `git` stands for.
+        for key in _KEYS_OF_GIT:
+            if getattr(model, key) is not None:
+                (at / key).key_error(
+                    f"`{key}` cannot be combined with `git`",
+                    _GIT_HINTS.get(key, "leave it out: `git` stands for all of a request of git"),
+                )
+        return git_predicate(model.git, here)
+    return None if model.graphql is None else graphql_predicate(model.graphql, here)
 
 
 def implied_paths(body: BodyPredicate | None) -> tuple[PathGlob, ...] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from egress.inspect.kinds import KINDS
 from egress.rules.compile.body_rules import implied_paths
@@ -36,7 +37,7 @@ from egress.types import (
     Place,
 )
 
-Json = str | int | bool | list["Json"] | dict[str, "Json"]
+Json = str | int | float | bool | list["Json"] | dict[str, "Json"]
 Fields = dict[str, Json]
 
 _PLAIN_SCALAR = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
@@ -220,13 +221,16 @@ def flow(value: Json) -> str:
     return scalar(value)
 
 
-def scalar(value: str | int) -> str:
+def scalar(value: str | float) -> str:
     """Return a scalar, quoted if YAML could read it as another type."""
     # Before the integers, since Python counts `True` among them.
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
+    if isinstance(value, float):
+        # Without an exponent, which YAML readers take for a text.
+        return format(Decimal(repr(value)), "f")
     # YAML reads `no` and `on` as booleans, so such words are quoted although they are plain text.
     if _PLAIN_SCALAR.fullmatch(value) and value.lower() not in _RESERVED_WORDS:
         return value

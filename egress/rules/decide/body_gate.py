@@ -17,6 +17,7 @@ from egress.rules.decide import paths
 from egress.rules.decide.body_predicate import BodyMiss, BodyPredicate
 from egress.rules.decide.entry import Rule
 from egress.rules.decide.host_route import HostRoute, MethodPlan
+from egress.rules.decide.mcp_predicate import answer_terms
 from egress.rules.decide.policy import Policy
 from egress.rules.decide.verdicts import (
     allowed,
@@ -77,7 +78,11 @@ class BodyGate:
             asked = denied(self.route, ("body.unread", None), self.head.target)
             effects = self.route.effects((), self.policy.limit)
             return replace(asked, effects=effects, inspects=kind.name, body_kind=kind.name)
-        return replace(self._judged(judge_body(rules, denies, found)), body_kind=kind.name)
+        decision = replace(self._judged(judge_body(rules, denies, found)), body_kind=kind.name)
+        if not decision.allowed or is_observing(self.policy, self.route.entry):
+            return decision
+        bodies = ([rule.predicates.body for rule in each] for each in (rules, denies))
+        return replace(decision, terms=answer_terms(*bodies))
 
     def _judged(self, judged: BodyJudgement) -> Decision:
         policy, route, target = self.policy, self.route, self.head.target

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-FieldValue = str | int | bool | list["FieldValue"] | dict[str, "FieldValue"]
+FieldValue = str | int | float | bool | list["FieldValue"] | dict[str, "FieldValue"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,77 @@ class GitAllow(Model):
     push: GitPushAllow | None = Field(None, description="Pushes by repository and ref.")
 
 
+ArgumentScalar = str | bool | int | float
+
+
+class ArgumentBounds(Model):
+    """A number within bounds, or no value at all."""
+
+    min: int | float | None = Field(None, description="Smallest number.")
+    max: int | float | None = Field(None, description="Largest number.")
+    absent: bool = Field(False, description="The argument is not there, in whatever letters.")
+
+
+ArgumentValues = Annotated[
+    Annotated[str, Tag("text")]
+    | Annotated[bool, Tag("true")]
+    | Annotated[int, Tag("number")]
+    | Annotated[float, Tag("fraction")]
+    | Annotated[list[ArgumentScalar], Tag("list")]
+    | Annotated[ArgumentBounds, Tag("mapping")],
+    by_exact_type(
+        {str: "text", bool: "true", int: "number", float: "fraction", list: "list", dict: "mapping"}
+    ),
+]
+
+
+class McpTool(Model):
+    """A tool with the arguments that it may be called with."""
+
+    name: str = Field(description="Name of the tool, with `*` for any run.")
+    when: dict[str, ArgumentValues] | None = Field(
+        None,
+        description="Values of arguments by their path, such as `repo`, `author/name` or `labels/*`.",
+    )
+    only: bool = Field(False, description="The call has no other arguments than those of `when`.")
+
+
+McpTools = list[
+    Annotated[
+        Annotated[str, Tag("text")] | Annotated[McpTool, Tag("mapping")],
+        by_exact_type({str: "text", dict: "mapping"}),
+    ]
+]
+
+
+class McpDeny(Model):
+    """Requests of MCP that a rule denies."""
+
+    tools: list[str] | None = Field(None, description="Tools that must not be called.")
+    resources: list[str] | None = Field(None, description="Addresses of resources.")
+    prompts: list[str] | None = Field(None, description="Names of prompts.")
+    methods: list[str] | None = Field(None, description="Methods of messages.")
+
+
+class McpAllow(Model):
+    """Requests of MCP that a rule allows. All begin sessions and ask for lists, which are filtered."""
+
+    tools: McpTools | None = Field(None, description="Tools that may be called; none by default.")
+    resources: list[str] | None = Field(
+        None, description="Resources that may be read, by address, with `*` and `**` as in paths."
+    )
+    prompts: list[str] | None = Field(None, description="Prompts that may be fetched, with `*` for any run.")
+    methods: list[str] | None = Field(None, description="Further methods, such as `subscriptions/listen`.")
+    server_requests: list[str] | None = Field(
+        None, description="Requests of the server that reach the client, such as `roots/list`."
+    )
+    list_: Literal["filter", "pass"] = Field(
+        "filter",
+        alias="list",
+        description="Lists show only the tools, resources and prompts of the rules, or `pass` as they are.",
+    )
+
+
 RootFields = Annotated[
     Annotated[Literal["any"], Tag("`any`")] | Annotated[list[str], Tag("list")],
     by_exact_type({str: "`any`", list: "list"}),

@@ -13,7 +13,14 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, Tag
 
-from egress.rules.language.body_models import GitAllow, GitDeny, GraphqlAllow, GraphqlFields
+from egress.rules.language.body_models import (
+    GitAllow,
+    GitDeny,
+    GraphqlAllow,
+    GraphqlFields,
+    McpAllow,
+    McpDeny,
+)
 from egress.rules.language.strict_model import Model, by_exact_type
 
 # Tagged unions make the validator report the expected kinds instead of every failed alternative.
@@ -114,6 +121,9 @@ class Allow(Matching, Treatment):
     graphql: GraphqlAllow | None = Field(
         None, description="GraphQL operations; the body is read, and its paths take no other requests."
     )
+    mcp: McpAllow | None = Field(
+        None, description="Messages of MCP; the body is read, and its paths take no other requests."
+    )
 
 
 class Deny(Matching):
@@ -129,6 +139,9 @@ class Deny(Matching):
     )
     graphql: GraphqlFields | None = Field(
         None, description="GraphQL operations; the rule also matches a body that cannot be read."
+    )
+    mcp: McpDeny | None = Field(
+        None, description="Messages of MCP; the rule also matches a body that cannot be read."
     )
     reason: str | None = Field(
         None, description="Why, in one line: the answer to the sandbox, the log and `explain` show it."
@@ -226,6 +239,10 @@ class TestItem(Model):
     ) = Field(None, description="Body of the request, sent as JSON.")
     raw: str | None = Field(None, description="Body of the request, sent as it is written, in UTF-8.")
     graphql: str | None = Field(None, description="GraphQL document, sent as the `query` of a JSON body.")
+    mcp: str | None = Field(
+        None,
+        description="Message of MCP, such as `call NAME {...}`, `read ADDRESS`, `prompt NAME` or a method.",
+    )
     expect: str = Field(description="`allow [id][, inject NAME...]` or `deny [id or code]`.")
     headers: dict[str, str] = Field(default_factory=dict, description="Headers of the request.")
     profile: str | None = Field(None, description="Profile of the sandbox that sends the request.")

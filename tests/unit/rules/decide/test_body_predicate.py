@@ -8,11 +8,13 @@ from egress.rules.decide.body_predicate import BodyPredicate
 from egress.rules.decide.git_predicate import GitPredicate
 from egress.rules.decide.globs import ValueGlob
 from egress.rules.decide.graphql_predicate import GraphqlPredicate
+from egress.rules.decide.mcp_predicate import McpPredicate
 from egress.rules.decide.name_glob import NameGlob
 
 PREDICATES: tuple[BodyPredicate, ...] = (
     GraphqlPredicate((("query", (ValueGlob("*"),)),)),
     GitPredicate((NameGlob("**"),)),
+    McpPredicate(),
 )
 
 

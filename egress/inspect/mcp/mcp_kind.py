@@ -1,0 +1,168 @@
+"""MCP as a kind of body."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from egress.errors import CODES
+from egress.inspect.inspector import (
+    MORE,
+    Facts,
+    FactValue,
+    Inspection,
+    Inspector,
+    Refusal,
+    RefusalAnswer,
+    Unreadable,
+    fact_text,
+)
+from egress.inspect.mcp.message import ClientMessage, MessageError, MessageId, read_client_message
+from egress.inspect.mcp.requested import (
+    ClientReply,
+    McpItem,
+    McpToolCall,
+    NamedPart,
+    PlainMethod,
+    SessionUse,
+    requested_parts,
+)
+from egress.inspect.mcp.routing_headers import RoutingError, RoutingHeaders, read_routing_headers
+from egress.types import Head
+
+MAX_MCP_BYTES: Final = 1024 * 1024
+DENIED_ERROR: Final = -32010
+"""The JSON-RPC code of a denial. The SDKs have taken -32001 for their own time-outs, which callers repeat."""
+_MISMATCH_ERROR: Final = -32020
+_POLICY_STATUS: Final = 403
+
+
+@dataclass(frozen=True, slots=True)
+class McpAsked:
+    """What the answer to a request depends on."""
+
+    message_id: MessageId | None = None
+    method: str = ""
+    """Of the message; empty for a response, and for a request without a body."""
+    is_request: bool = False
+    """The message expects an answer."""
+    session: str | None = None
+    http_method: str = "POST"
+
+    @property
+    def is_response(self) -> bool:
+        """The message answers a request of the server."""
+        return self.http_method == "POST" and not self.method
+
+
+class McpInspector:
+    """Reads a body as a whole: its meaning may depend on its last byte."""
+
+    def __init__(self, headers: RoutingHeaders) -> None:
+        self._headers = headers
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> Inspection:
+        self._data += data
+        return MORE
+
+    def end(self) -> Facts | Unreadable:
+        data = bytes(self._data)
+        self._data.clear()
+        try:
+            message = read_client_message(data)
+            self._headers.check_body(message)
+            items = requested_parts(message)
+        except MessageError as error:
+            asked = McpAsked(error.message_id, is_request=error.message_id is not None)
+            return Unreadable(error.code, error.detail, asked)
+        return mcp_facts(items, message, self._headers, len(data))
+
+
+class EmptyMcpBody:
+    """Waits for the end of a request that has no body in any revision."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def feed(self, data: bytes) -> Inspection:
+        return Unreadable("mcp.message", "a GET or DELETE has a body") if data else MORE
+
+    def end(self) -> Facts | Unreadable:
+        return self._facts
+
+
+class McpKind:
+    """Messages of MCP clients over streamable HTTP."""
+
+    name = "mcp"
+    methods = frozenset({"POST", "GET", "DELETE"})
+    max_held_bytes = MAX_MCP_BYTES
+    media_types = frozenset({"application/json"})
+    codings = frozenset[str]()
+
+    def begin(self, head: Head) -> Inspector | Facts | Unreadable:
+        try:
+            headers = read_routing_headers(head)
+        except RoutingError as error:
+            return Unreadable(error.code, error.detail)
+        if head.method == "POST":
+            return McpInspector(headers)
+        method: Literal["GET", "DELETE"] = "GET" if head.method == "GET" else "DELETE"
+        if headers.session is None:
+            return Unreadable("mcp.transport", "a GET or DELETE names no session")
+        asked = McpAsked(session=headers.session, http_method=method)
+        return EmptyMcpBody(Facts((SessionUse(method),), {"mcp_method": method}, context=asked))
+
+    def answer(self, refusal: Refusal, found: Facts | Unreadable | None) -> RefusalAnswer:
+        context = None if found is None else found.context
+        asked = context if isinstance(context, McpAsked) else McpAsked()
+        known = CODES.get(refusal.code)
+        status = _POLICY_STATUS if known is None else known.status
+        if asked.is_request and status == _POLICY_STATUS:
+            # Clients hand an error in an answer of status 200 to their caller, and nothing else.
+            status = 200
+        message = " ".join(filter(None, (f"Egress: {refusal.message}", refusal.item and f"({refusal.item})")))
+        data = {"code": refusal.code, "hint": refusal.hint, "rule": refusal.rule}
+        code = _MISMATCH_ERROR if refusal.code == "mcp.header_mismatch" else DENIED_ERROR
+        error = {"code": code, "message": message, "data": {key: text for key, text in data.items() if text}}
+        body = json.dumps({"jsonrpc": "2.0", "id": asked.message_id, "error": error})
+        return RefusalAnswer(status, "application/json", body.encode() + b"\n")
+
+    def recall(self, log: Mapping[str, FactValue]) -> Facts | None:
+        """Return the facts behind findings in the log; None where some are missing or were cut."""
+        method = log.get("mcp_method")
+        tool, resource, prompt = (log.get(f"mcp_{name}", "") for name in ("tool", "resource", "prompt"))
+        texts = [method, tool, resource, prompt]
+        if not method or not all(isinstance(text, str) and not text.endswith("…") for text in texts):
+            return None
+        item: McpItem
+        if tool:
+            # Its arguments are not in the log.
+            item = McpToolCall(str(tool), {} if log.get("mcp_arguments", "") == "" else None)
+        elif resource or prompt:
+            item = NamedPart("resource" if resource else "prompt", str(method), str(resource or prompt))
+        elif method in ("GET", "DELETE"):
+            item = SessionUse("GET" if method == "GET" else "DELETE")
+        else:
+            item = ClientReply() if method == "response" else PlainMethod(str(method))
+        return Facts((item,), log)
+
+
+def mcp_facts(
+    items: tuple[McpItem, ...], message: ClientMessage, headers: RoutingHeaders, read: int
+) -> Facts:
+    """Return the facts of a message."""
+    log: dict[str, FactValue] = {"mcp_method": fact_text(message.method) or "response"}
+    for item in items:
+        if isinstance(item, McpToolCall):
+            log["mcp_tool"] = item.tool
+            if item.arguments:
+                log["mcp_arguments"] = fact_text(" ".join(item.arguments))
+        elif isinstance(item, NamedPart):
+            log[f"mcp_{item.kind}"] = fact_text(item.name)
+    is_request = message.message_id is not None and not message.is_response
+    asked = McpAsked(message.message_id, message.method, is_request, headers.session)
+    return Facts(items, log, read, context=asked)
