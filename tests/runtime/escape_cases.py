@@ -124,10 +124,13 @@ def assert_works(room: LabSandbox[Any]) -> None:
 
 def recorded(room: LabSandbox[Any]) -> Counter[RecordedRefusal]:
     """What was refused of this sandbox, or denied. The first twenty refusals of a second have a line each."""
-    served = room.house.served
-    denied = [each for each in served.records("exchange") if each["verdict"] == "deny"]
-    mine = [each for each in (*served.records("refusal"), *denied) if each["sandbox"] == room.name]
+    lines = room.house.served.records()[room.recorded_before :]
+    mine = [each for each in lines if each.get("sandbox") == room.name and _is_refused(each)]
     return Counter((str(each["entry"] or ""), str(each["code"]), str(each["host"] or "")) for each in mine)
+
+
+def _is_refused(line: Mapping[str, object]) -> bool:
+    return line["event"] == "refusal" or (line["event"] == "exchange" and line["verdict"] == "deny")
 
 
 def assert_recorded(room: LabSandbox[Any], *expected: RecordedRefusal) -> None:

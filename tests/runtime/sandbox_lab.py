@@ -92,6 +92,12 @@ class LabSandbox[H: SandboxLab[Any]]:
     def __init__(self, house: H, name: str) -> None:
         self.house = house
         self.name = name
+        self.recorded_before = 0
+        """Lines that the log had when the test began which uses this sandbox."""
+
+    def begin_test(self) -> None:
+        """Count no line of a test before, where several use this sandbox."""
+        self.recorded_before = len(self.house.served.records())
 
     def run(self, *words: str, **values: object) -> ExecResult:
         runtime: Runtime = self.house.runtime

@@ -42,17 +42,29 @@ from tests.runtime.outside_world import OutsideWorld
 pytestmark = pytest.mark.real_process
 
 
-@pytest.fixture
-def box(house: DockerLab, request: pytest.FixtureRequest) -> Iterator[DockerLabSandbox]:
-    name = f"box-{abs(hash(request.node.name)) % 10**9}"
-    yield house.box(name)
-    house.runtime.remove(name)
+@pytest.fixture(scope="module")
+def shared_box(shared: DockerLab | None) -> Iterator[DockerLabSandbox]:
+    """One for all tests: whatever one of them tries, the next finds the same wall."""
+    assert shared is not None
+    yield shared.box("box")
+    shared.runtime.remove("box")
 
 
 @pytest.fixture
-def outside(image: str) -> Iterator[OutsideWorld]:
-    with OutsideWorld(image) as outside:
+def box(engine: DockerEngine, shared_box: DockerLabSandbox) -> DockerLabSandbox:
+    shared_box.begin_test()
+    return shared_box
+
+
+@pytest.fixture(scope="module")
+def shared_world(made_image: str) -> Iterator[OutsideWorld]:
+    with OutsideWorld(made_image) as outside:
         yield outside
+
+
+@pytest.fixture
+def outside(engine: DockerEngine, shared_world: OutsideWorld) -> OutsideWorld:
+    return shared_world
 
 
 def gateway(box: DockerLabSandbox) -> str:
