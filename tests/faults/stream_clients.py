@@ -8,6 +8,7 @@ from typing import Protocol
 
 from wsproto.events import BytesMessage, CloseConnection, TextMessage
 
+from tests.conftest import IS_NIGHTLY
 from tests.faults.faulty_link import LOSSLESS, Direction, FaultKind, LinkFault
 from tests.faults.faulty_proxy import AuditedExchange, ClientAnswer, FaultyProxy, ProtocolPair
 from tests.faults.seeded_random import SeededRandom
@@ -17,7 +18,7 @@ from tests.proxy.lab.http2 import Http2Client
 from tests.proxy.lab.proxy_stack import NAME
 from tests.proxy.lab.websocket import Socket, open_websocket
 
-EACH, FEW = 12, 4
+EACH, FEW = (12, 4) if IS_NIGHTLY else (6, 2)
 """Bytes of each direction at which a fault comes about; few where all arrives, which takes long."""
 
 
