@@ -19,7 +19,7 @@ from egress.proxy.lanes import resolve
 from egress.proxy.lanes.intercept_limits import InterceptLimits
 from egress.proxy.lanes.tunnel_lane import TunnelTimeouts
 from egress.proxy.process.wiring import REQUESTS_PER_CONNECTION
-from egress.relay import http2_goaway, http2_limits, limits
+from egress.relay import http2_frame_filter, http2_limits, limits
 from egress.relay.limits import RelayLimits
 from egress.scrub import MAX_HITS
 from egress.shares import turns
@@ -134,9 +134,9 @@ SECTIONS: dict[str, dict[str, Row]] = {
             "the connection ends",
             "",
         ),
-        "http2_goaway.MAX_HEAD_BLOCK_BYTES": (
+        "http2_frame_filter.MAX_HEAD_BLOCK_BYTES": (
             "Bytes of the frames that hold a head",
-            size(http2_goaway.MAX_HEAD_BLOCK_BYTES),
+            size(http2_frame_filter.MAX_HEAD_BLOCK_BYTES),
             "the connection ends",
             "",
         ),

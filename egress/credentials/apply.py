@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from egress import name_folding
 from egress.credentials import basic, cookie
 from egress.credentials.basic import write_basic
 from egress.credentials.cookie import write_cookie
@@ -24,6 +23,7 @@ from egress.credentials.placeholder_swap import swap_placeholders
 from egress.credentials.query import write_query
 from egress.credentials.result import AppliedHead, CredentialedHead, CredentialRefusal, HeadEdit
 from egress.credentials.strip import strip_slots
+from egress.request_name_folding import fold_cookie, fold_header, fold_parameter
 from egress.types import (
     Head,
     Headers,
@@ -145,9 +145,9 @@ def _with_fields(kind: type[Head], head: Head, target: str, headers: Headers) ->
 # The rules refuse two injections into one slot when they are loaded. Checked again because the second would
 # silently overwrite the first, in an order that no operator sees.
 _FOLDING_BY_KIND: Final[dict[str, Callable[[str], str]]] = {
-    "header": name_folding.fold_header,
-    "query": name_folding.fold_parameter,
-    "cookie": name_folding.fold_cookie,
+    "header": fold_header,
+    "query": fold_parameter,
+    "cookie": fold_cookie,
 }
 _COOKIE_HEADER_SLOT = Slot("header", cookie.COOKIE_HEADER)
 

@@ -7,10 +7,10 @@ would reveal a second cookie of our name, the request has two readings and is re
 
 from __future__ import annotations
 
-from egress import name_folding
 from egress.credentials.header import without_header
 from egress.credentials.result import CredentialRefusal, HeadEdit
 from egress.credentials.secret_value_check import is_cookie_value
+from egress.request_name_folding import MAX_PARTS, fold_cookie
 from egress.types import Headers, InjectCookie, Slot
 
 COOKIE_HEADER = "cookie"
@@ -49,10 +49,10 @@ def sent_cookies(headers: Headers) -> list[str]:
 
 def other_cookies(sent: list[str], name: str) -> list[str] | None:
     """Return the cookies without those of a name; None for two readings, or very many cookies."""
-    if len(sent) + sum(cookie.count(",") for cookie in sent) > name_folding.MAX_PARTS:
+    if len(sent) + sum(cookie.count(",") for cookie in sent) > MAX_PARTS:
         return None
-    folded = name_folding.fold_cookie(name)
-    kept = [cookie for cookie in sent if name_folding.fold_cookie(cookie_name(cookie)) != folded]
+    folded = fold_cookie(name)
+    kept = [cookie for cookie in sent if fold_cookie(cookie_name(cookie)) != folded]
     # Refuse rather than guess which of two cookies the server reads.
     return None if any(_has_inner(cookie, folded) for cookie in kept) else kept
 
@@ -69,6 +69,4 @@ def unfit_for_cookie(secret: str, slot: Slot) -> CredentialRefusal:
 
 
 def _has_inner(cookie: str, name: str) -> bool:
-    return any(
-        "=" in inner and name_folding.fold_cookie(cookie_name(inner)) == name for inner in cookie.split(",")
-    )
+    return any("=" in inner and fold_cookie(cookie_name(inner)) == name for inner in cookie.split(","))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from egress import name_folding
 from egress.credentials.result import CredentialRefusal, HeadEdit
+from egress.request_name_folding import NAME_MARK, fold_header
 from egress.types import Headers, InjectHeader, Slot
 
 # The codec frames and routes by these headers; a credential there would change the request itself.
@@ -44,15 +44,15 @@ def without_header(headers: Headers, name: str) -> Headers:
     folded = _folded_slot(name)
     kept = tuple([field for field in headers if field[0] != folded])
     # Names are in lower case already, and few contain a mark.
-    if name_folding.NAME_MARK.search("".join([field[0] for field in kept])) is None:
+    if NAME_MARK.search("".join([field[0] for field in kept])) is None:
         return kept
-    return tuple([field for field in kept if name_folding.fold_header(field[0]) != folded])
+    return tuple([field for field in kept if fold_header(field[0]) != folded])
 
 
 @lru_cache(maxsize=256)
 def _folded_slot(name: str) -> str:
     # Of names in rules alone, which come again with each request: names in requests are not kept.
-    return name_folding.fold_header(name)
+    return fold_header(name)
 
 
 def unfit_for_header(secret: str, slot: Slot) -> CredentialRefusal:

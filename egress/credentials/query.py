@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import quote, unquote
 
-from egress import name_folding
 from egress.credentials.result import CredentialRefusal, HeadEdit
+from egress.request_name_folding import MAX_PARTS, fold_parameter
 from egress.types import Headers, InjectQuery, Slot
 
 
@@ -35,14 +35,14 @@ def write_query(
 
 def other_parameters(query: str, name: str) -> list[str] | None:
     """Return the pieces of a query without those of a name; None if the query has two readings."""
-    if query.count("&") + query.count(";") >= name_folding.MAX_PARTS:
+    if query.count("&") + query.count(";") >= MAX_PARTS:
         return None
-    folded = name_folding.fold_parameter(wire_name(name))
+    folded = fold_parameter(wire_name(name))
     sent = query.split("&") if query else []
-    kept = [piece for piece in sent if name_folding.fold_parameter(parameter_name(piece)) != folded]
+    kept = [piece for piece in sent if fold_parameter(parameter_name(piece)) != folded]
     # Refuse rather than guess which of two parameters the server reads.
     if ";" in query and any(
-        name_folding.fold_parameter(inner) == folded for piece in kept for inner in _inner_names(piece)
+        fold_parameter(inner) == folded for piece in kept for inner in _inner_names(piece)
     ):
         return None
     return kept
@@ -68,7 +68,7 @@ def wire_name(name: str) -> str:
 
 def _inner_names(piece: str) -> Iterator[str]:
     if ";" in piece:
-        yield from (name_folding.fold_parameter(parameter_name(inner)) for inner in piece.split(";"))
+        yield from (fold_parameter(parameter_name(inner)) for inner in piece.split(";"))
 
 
 def _unplaceable(need: InjectQuery, why: str) -> CredentialRefusal:

@@ -1,4 +1,4 @@
-"""The subject of the checks: settings, rules and environment, as a proxy started here would get them."""
+"""Settings, rules and environment of the proxy under check, as a proxy started here would get them."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from typing import Final, Literal
 from OpenSSL import SSL
 
 from egress.doctor.diagnosis import Diagnosis, fault, from_error, list_some, note, ok
-from egress.doctor.handshake import HandshakeError, shake
 from egress.doctor.proxy_under_check import ProxyUnderCheck
+from egress.doctor.upstream_handshake import HandshakeError, shake
 from egress.doctor.validity import validity
 from egress.errors import CODES, EgressError, reason_of
 from egress.exchange import Destination

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from egress.credentials import CanaryScan
-from egress.name_folding import fold_parameter
+from egress.request_name_folding import fold_parameter
 from egress.rules.decide.predicates import decode_parameter
 from egress.rules.language.credential_guess import looks_like_credential
 from egress.run_ticket import mask_tickets

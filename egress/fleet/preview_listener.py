@@ -1,4 +1,4 @@
-"""Where previews are served: a port of this machine, and the domain below which each preview has its name.
+"""Listen for previews: a port of this machine, and the domain below which each preview has its name.
 
 Without a wish of the operator that is the loopback address and `localhost`, which browsers on this machine
 resolve by themselves. Any other address needs TLS and a domain whose names lead there.

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from egress.inspect.inspector import BodyKind, Unreadable
-from egress.name_folding import fold_header
+from egress.request_name_folding import fold_header
 from egress.types import Head
 
 _BARE_METHODS: Final = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})

@@ -21,7 +21,7 @@ from egress.http1 import CHUNKED, NO_BODY, Body, Framing
 from egress.http1.fields import LOOKALIKE_FIELDS, read_length
 from egress.relay.error_page import ErrorPage, error_page
 from egress.relay.exchange_stream import ExchangeStream
-from egress.relay.http2_goaway import GoAway
+from egress.relay.http2_frame_filter import GoAway
 from egress.relay.http2_limits import (
     CLIENT_WINDOW_BYTES,
     FloodError,

@@ -1,7 +1,7 @@
 """Limits on the work that an HTTP/2 peer may cause, in total and in a second.
 
 Frames that cost the sender nothing and us something are counted; a peer that sends too many is cut off.
-What is bounded by the protocol library, such as the size and the number of pieces of a head, is not
+The frame filter and the protocol library bound the size and the number of pieces of a head: neither is
 counted again.
 """
 
@@ -20,7 +20,7 @@ from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 
 from egress.relay.http2_fields import MessagePart, check_fields
-from egress.relay.http2_goaway import GoAwayFilter
+from egress.relay.http2_frame_filter import FrameFilter
 from egress.relay.limits import MIN_WINDOW_BYTES
 from egress.types import Headers
 
@@ -128,7 +128,7 @@ class PacedHttp2:
     def __init__(self, *, client_side: bool) -> None:
         self._bounds = Http2Counters()
         self._h2 = new_connection(client_side=client_side)
-        self._goodbyes = GoAwayFilter(preface=0 if client_side else PREFACE_BYTES)
+        self._goodbyes = FrameFilter(preface=0 if client_side else PREFACE_BYTES)
         self._is_closed = False
 
     @property

@@ -13,7 +13,7 @@ from egress.http1 import CHUNKED, NO_BODY, Body, Framing
 from egress.http1.fields import read_length
 from egress.http1.heads import has_no_body
 from egress.relay.exchange_stream import ExchangeStream
-from egress.relay.http2_goaway import GoAway
+from egress.relay.http2_frame_filter import GoAway
 from egress.relay.http2_limits import (
     CONNECTION_WINDOW_BYTES,
     MAX_STREAMS,

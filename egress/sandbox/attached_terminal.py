@@ -1,4 +1,4 @@
-"""A program's place at the terminal of a process, which goes on without it."""
+"""Attach to the terminal of a running process; the process goes on after a detach."""
 
 from __future__ import annotations
 

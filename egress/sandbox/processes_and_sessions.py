@@ -1,4 +1,4 @@
-"""The parts of a sandbox that any program finds again by their ids: processes and sessions.
+"""Start processes and sessions in a sandbox, and find them again by their ids.
 
 `Sandbox` inherits them.
 """

@@ -38,7 +38,7 @@ from egress.runtime.errors import (
     SpecError,
 )
 from egress.runtime.fake import FakeRuntime
-from egress.runtime.mounts import check_mounts
+from egress.runtime.mount_check import check_mounts
 from egress.runtime.protocol import Runtime
 from egress.runtime.proxy_client import ControlProxyClient
 from egress.runtime.spec import Command, Mount, Spec

@@ -10,10 +10,10 @@ from urllib.parse import unquote_to_bytes
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from egress import name_folding
 from egress.credentials import AppliedHead, CredentialRefusal, Placeholders, apply_credentials, secret_from
 from egress.credentials.placeholder import make_placeholder
 from egress.errors import CODES, SecretValueError
+from egress.request_name_folding import fold_header, fold_parameter
 from egress.types import (
     Head,
     Headers,
@@ -169,11 +169,11 @@ def test_a_query_parameter_ends_up_with_one_value_and_the_rest_untouched(
     after = sent(apply_credentials(head, [InjectQuery("c", name)], held(value))).head
     path, pieces, pairs = parameters(head.target)
     wire = name.encode()
-    ours = name_folding.fold_parameter(wire.decode("latin-1"))
+    ours = fold_parameter(wire.decode("latin-1"))
     others = [
         piece
         for piece, (sent_name, _) in zip(pieces, pairs, strict=True)
-        if name_folding.fold_parameter(sent_name.decode("latin-1")) != ours
+        if fold_parameter(sent_name.decode("latin-1")) != ours
     ]
     path_after, pieces_after, pairs_after = parameters(after.target)
     assert (path_after, pieces_after[:-1]) == (path, others)
@@ -230,10 +230,10 @@ def test_a_stripped_slot_is_empty_in_every_spelling_and_the_rest_stays(head: Hea
         assert outcome.code == "request.malformed"
         return
     after = outcome.head
-    assert all(name_folding.fold_header(name) != "x-key" for name, _ in after.headers)
+    assert all(fold_header(name) != "x-key" for name, _ in after.headers)
     names = [piece.partition("=")[0] for piece in after.target.partition("?")[2].split("&")]
     read = [unquote_to_bytes(name.replace("+", " ")).decode("latin-1") for name in names]
-    assert all(name_folding.fold_parameter(name) != "key" for name in read)
+    assert all(fold_parameter(name) != "key" for name in read)
     assert all(not re.match(r"sid[ \t]*(=|$)", each, re.IGNORECASE) for each in cookies(after.headers))
     if not outcome.stripped:
         assert after.target == head.target

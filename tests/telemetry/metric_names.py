@@ -11,7 +11,7 @@ from typing import Final
 from egress.cluster.api_server import ClusterApi
 from egress.kubernetes.identity_map import IdentityMap
 from egress.proxy.metrics import Metrics
-from egress.proxy.pods.cluster_pods import ClusterPods
+from egress.proxy.pods.cluster_assembly import ClusterPods
 from egress.proxy.status_metrics import AuditStatus, ProxyStatus
 from egress.rules.decide.policy import EMPTY_POLICY
 from egress.telemetry.metric_families import METRIC_PREFIX, MetricFamily

@@ -14,12 +14,13 @@ from egress.cli import folder_options
 from egress.cli.sandboxes import fleet_session
 from egress.cli.sandboxes.attach_terminal import attach_here
 from egress.cli.sandboxes.command_streams import STDERR, STDIN, STDOUT, has_terminal, terminal_size
-from egress.cli.sandboxes.interactive_shell import SHELL_WORDS, prompt_of
+from egress.cli.sandboxes.shell_prompt import prompt_of
 from egress.errors import EgressError, UsageError
 from egress.fleet import RemoteRuntime
 from egress.fleet.process_interface import OutputFollower, TrackedProcess
 from egress.runtime.errors import SandboxDiedError
 from egress.runtime.spec import Command
+from egress.sandbox.terminal import SHELL_COMMAND
 
 _INPUT_PIECE_BYTES = 64 * 1024
 
@@ -71,7 +72,7 @@ def _find(fleet: RemoteRuntime, sandbox: str, process: str | None, *, is_new: bo
         return fleet.tracked.get(sandbox, running[0])
     if not has_terminal():
         raise UsageError("input and output are no terminal", "run it in one, or name a process")
-    command = Command(argv=SHELL_WORDS, env=prompt_of(sandbox), terminal=terminal_size())
+    command = Command(argv=SHELL_COMMAND, env=prompt_of(sandbox), terminal=terminal_size())
     return fleet.tracked.start(sandbox, command)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from egress.cli import render
 from egress.cli.render import BAD, DIM, DOUBT, GOOD, Cell
 from egress.cli.sandboxes import fleet_session
-from egress.cli.sandboxes.interactive_shell import SHELL_WORDS
 from egress.fleet import RemoteRuntime
 from egress.fleet.process_interface import ProcessStatus
 from egress.fleet.session_interface import SessionStatus
@@ -63,7 +62,7 @@ def _row(each: ProcessStatus | SessionStatus) -> list[Cell]:
 
 
 def _shown(each: ProcessStatus) -> str:
-    return "a shell" if each.argv in (SHELL_WORDS, SHELL_COMMAND) else shown_command(each.argv)
+    return "a shell" if each.argv == SHELL_COMMAND else shown_command(each.argv)
 
 
 def _as_data(each: ProcessStatus | SessionStatus) -> dict[str, object]:

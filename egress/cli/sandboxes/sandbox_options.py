@@ -16,7 +16,7 @@ from egress.cli.sandboxes.agents import AGENTS
 from egress.errors import UnreadableError, UsageError, reason_of
 from egress.rules.language.quantities import parse_duration
 from egress.rules.language.report import MeaningError
-from egress.runtime import mounts
+from egress.runtime import mount_check
 from egress.runtime.errors import SpecError
 from egress.runtime.spec import WORKSPACE, Mount, SandboxLimits
 from egress.sandbox.options import mib
@@ -72,7 +72,7 @@ def checked_mount(text: str) -> Mount:
         mount = read_mount(text)
         # Checked here, so that a typo is reported before a proxy is started.
         mount.source.stat()
-        mounts.check_mounts((mount,), ())
+        mount_check.check_mounts((mount,), ())
     except OSError as error:
         reason = reason_of(error)
         raise UnreadableError(f"{shown}: {reason}", "name an existing folder or file") from None

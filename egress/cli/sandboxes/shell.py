@@ -9,9 +9,10 @@ import click
 from egress.cli.sandboxes import fleet_options, fleet_session, sandbox_command, sandbox_options, summary
 from egress.cli.sandboxes.command_streams import has_terminal
 from egress.cli.sandboxes.fleet_options import FleetOptions
-from egress.cli.sandboxes.interactive_shell import SHELL_WORDS, prompt_of
 from egress.cli.sandboxes.sandbox_options import SandboxOptions
+from egress.cli.sandboxes.shell_prompt import prompt_of
 from egress.runtime.spec import Command
+from egress.sandbox.terminal import SHELL_COMMAND
 
 
 @click.command()
@@ -35,7 +36,7 @@ def shell(
     if sandbox is not None:
         sandbox_options.refuse_for_existing()
         with fleet_session.connect_served(fleet_session.served_folder(source)) as there:
-            command = Command(argv=SHELL_WORDS, env=prompt_of(sandbox), most_output=0)
+            command = Command(argv=SHELL_COMMAND, env=prompt_of(sandbox), most_output=0)
             return sandbox_command.attach_command(there, sandbox, command, terminal=has_terminal())
     request = sandbox_command.read_request(given)
     with fleet_session.fleet(source, spec=request.spec, image=request.image, agent=request.agent) as fleet:
@@ -45,7 +46,7 @@ def shell(
         since = summary.mark(fleet.about)
         prompt = prompt_of(spec.name)
         status = sandbox_command.run_in(
-            fleet, spec, SHELL_WORDS, seconds=request.seconds, keep=False, env=prompt
+            fleet, spec, SHELL_COMMAND, seconds=request.seconds, keep=False, env=prompt
         )
         summary.show(fleet.about, spec.name, since)
         return status

@@ -23,7 +23,7 @@ from egress.inspect.graphql.document import (
 from egress.inspect.graphql.github.reach import DocumentReach
 from egress.inspect.inspector import Unreadable
 from egress.inspect.strict_json import JsonValue, StrictJsonError, read_strict_json
-from egress.name_folding import fold_parameter
+from egress.request_name_folding import fold_parameter
 
 ENVELOPE_NAMES: Final = frozenset({"query", "variables", "operationName", "extensions"})
 STORED_DOCUMENT_NAMES: Final = frozenset({"id", "documentId", "queryId"})

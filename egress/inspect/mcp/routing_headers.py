@@ -16,7 +16,7 @@ from typing import Final
 from egress.inspect.mcp.message import ClientMessage, MessageError
 from egress.inspect.mcp.requested import mirrored_name
 from egress.inspect.strict_json import JsonFloat, JsonValue
-from egress.name_folding import fold_header
+from egress.request_name_folding import fold_header
 from egress.types import Head
 
 REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"})

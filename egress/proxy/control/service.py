@@ -46,7 +46,7 @@ from egress.telemetry.prometheus_text import CONTENT_TYPE, prometheus_text
 from egress.types import Severity
 
 if TYPE_CHECKING:
-    from egress.proxy.pods.cluster_pods import ClusterPods
+    from egress.proxy.pods.cluster_assembly import ClusterPods
 
 _log = structlog.get_logger(__name__)
 

@@ -23,7 +23,7 @@ from egress.audit.reported_facts import RefusalFacts
 from egress.errors import UsageError
 from egress.proxy.event_loop import drive, watch
 from egress.proxy.ingress.acceptor import Acceptor
-from egress.proxy.ingress.admission import ConnectionAdmission
+from egress.proxy.ingress.admission_steps import ConnectionAdmission
 from egress.proxy.ingress.client_stream import READ_SIZE, ClientStream, ClientWriter
 from egress.proxy.ingress.limits import IngressLimits
 from egress.proxy.ingress.listener import Listener, check_listener, peer_address

@@ -1,4 +1,4 @@
-"""The other replicas of this gateway: asked every two seconds what they know, and compared with.
+"""Compare this replica of the gateway with the others, every two seconds.
 
 The cluster says which pods they are: those of the same controller. Each answers at its port for readiness,
 over which nothing is changed. A replica that is behind for too long is not ready until it has caught up, and

@@ -67,7 +67,7 @@ from egress.tls.roots import trusted_roots
 from egress.types import Identity
 
 if TYPE_CHECKING:
-    from egress.proxy.pods.cluster_pods import ClusterPods
+    from egress.proxy.pods.cluster_assembly import ClusterPods
 
 _log = structlog.get_logger(__name__)
 
@@ -163,7 +163,7 @@ def _pods(
     values: Settings, engine: ProxyEngine, own: ServedSandbox, environ: Mapping[str, str]
 ) -> ClusterPods:
     # Imported here: a proxy outside of a cluster does not wait for it.
-    from egress.proxy.pods.cluster_pods import open_pods  # noqa: PLC0415
+    from egress.proxy.pods.cluster_assembly import open_pods  # noqa: PLC0415
 
     return open_pods(engine, own, values.service_account, environ)
 

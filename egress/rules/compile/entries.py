@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from egress.name_folding import fold_parameter
+from egress.request_name_folding import fold_parameter
 from egress.rules.compile import parameters, single_rules
 from egress.rules.compile.injections import inject_item
 from egress.rules.compile.set_headers import check_set_headers, set_headers

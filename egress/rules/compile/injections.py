@@ -11,7 +11,7 @@ import re
 from collections.abc import Container, Sequence
 from itertools import combinations, product
 
-from egress import name_folding
+from egress.request_name_folding import fold_cookie, fold_header, fold_parameter
 from egress.rules.compile.overlap import rules_may_meet
 from egress.rules.decide.entry import Entry, Rule, ScopedInjection
 from egress.rules.decide.policy import SecretSpec
@@ -287,9 +287,9 @@ def is_same_place(a: Slot, b: Slot) -> bool:
         return False
     # Many servers read `x_key` and `x-key` as the same header.
     spelled = {
-        "header": name_folding.fold_header,
-        "query": name_folding.fold_parameter,
-        "cookie": name_folding.fold_cookie,
+        "header": fold_header,
+        "query": fold_parameter,
+        "cookie": fold_cookie,
     }[a.kind]
     return spelled(a.name) == spelled(b.name)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from egress import name_folding
+from egress.request_name_folding import fold_header
 from egress.rules.compile.injections import CONNECTION_HEADERS, is_same_place
 from egress.rules.compile.single_rules import CREDENTIAL_NAME
 from egress.rules.decide.decision import METHOD_OVERRIDES, PATH_OVERRIDES
@@ -34,7 +34,7 @@ def set_headers(written: Mapping[str, str], at: DocumentCursor) -> Headers:
 
 
 def _check_name(name: str, at: DocumentCursor) -> None:
-    folded = name_folding.fold_header(name.lower())
+    folded = fold_header(name.lower())
     if name != name.lower():
         at.key_error("header names must be lower case", f"write {name.lower()}")
     elif not _TOKEN.fullmatch(name):

@@ -21,9 +21,9 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import replace
 
-from egress import name_folding
 from egress.inspect.inspector import Facts, Unreadable
 from egress.inspect.kinds import prepare_kinds
+from egress.request_name_folding import NAME_MARK, fold_header
 from egress.rules.decide import paths
 from egress.rules.decide.body_gate import BodyGate
 from egress.rules.decide.entry import Entry, Rule
@@ -375,8 +375,8 @@ def _override_denial(route: HostRoute, head: Head) -> Denial | None:
     if not (route.scopes_methods or route.strict_paths):
         return None
     names = [name for name, _ in head.headers]
-    if name_folding.NAME_MARK.search("".join(names)) is not None:
-        names = [name_folding.fold_header(name) for name in names]
+    if NAME_MARK.search("".join(names)) is not None:
+        names = [fold_header(name) for name in names]
     for name in names:
         code = _OVERRIDE_CODES.get(name)
         if code and (route.strict_paths if code == "path.override" else route.scopes_methods):

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from egress import name_folding
+from egress.request_name_folding import MAX_PARTS, fold_header, fold_parameter
 from egress.rules.decide.body_predicate import BodyPredicate
 from egress.rules.decide.globs import PathGlob, ValueGlob
 from egress.rules.language.hosts import HostPattern
@@ -97,13 +97,13 @@ def _query_fits(wanted: tuple[NamedGlob, ...], query: str) -> bool:
 def parameter_names(query: str) -> Iterator[str]:
     """Yield every parameter name some server may read in a query, folded to one spelling."""
     for part in query.removeprefix("?").replace(";", "&").split("&"):
-        yield name_folding.fold_parameter(decode_parameter(part.partition("=")[0]))
+        yield fold_parameter(decode_parameter(part.partition("=")[0]))
 
 
 def parse_query(query: str) -> Headers | None:
     """Decode the parameters of a query, in order; None if an escape is broken, or for very many."""
     # Servers read different numbers of parameters, so with very many of them there is doubt as well.
-    if query.count("&") + query.count(";") >= name_folding.MAX_PARTS:
+    if query.count("&") + query.count(";") >= MAX_PARTS:
         return None
     pairs = []
     for part in query.removeprefix("?").split("&"):
@@ -140,14 +140,12 @@ Same = Callable[[str, str], bool]
 
 
 def _same_parameter(name: str, other: str) -> bool:
-    return name == other or name_folding.fold_parameter(name) == name_folding.fold_parameter(other)
+    return name == other or fold_parameter(name) == fold_parameter(other)
 
 
 def _same_header(name: str, other: str) -> bool:
     # Folding keeps the length, so most names are told apart without it.
-    return name == other or (
-        len(name) == len(other) and name_folding.fold_header(name) == name_folding.fold_header(other)
-    )
+    return name == other or (len(name) == len(other) and fold_header(name) == fold_header(other))
 
 
 def _all_fit(wanted: tuple[NamedGlob, ...], pairs: Headers, hidden: Headers, same: Same) -> bool:

@@ -24,7 +24,7 @@ from typing import Final
 from msgspec.structs import replace as changed
 
 from egress.logger import EventLogger
-from egress.runtime import canary_planting, mounts
+from egress.runtime import canary_planting, mount_check
 from egress.runtime.docker import container, isolation, labels, names, saved_image
 from egress.runtime.docker.container_pool import ContainerPool
 from egress.runtime.docker.engine import ContainerGoneError, ContainerState, DockerEngine
@@ -193,7 +193,7 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, SupervisedProcess]):
         box = self._register.get(name)
         if box.spec.mounts and not self._condition(box).is_alive:
             # The engine resolves the paths of mounts at each start.
-            mounts.refuse_moved(box.spec.mounts)
+            mount_check.refuse_moved(box.spec.mounts)
         try:
             was_alive = not box.provisions.planted or self._condition(box).is_alive
             # Starting a running container does nothing.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from egress.ca import Authority
-from egress.runtime import mounts, passwd_files
+from egress.runtime import mount_check, passwd_files
 from egress.runtime.docker import container, death_pipe, labels, names
 from egress.runtime.docker.background_task import BackgroundTask
 from egress.runtime.docker.engine import DockerEngine
@@ -97,7 +97,7 @@ class UnassignedContainerFactory:
 
     def mounts(self, spec: Spec) -> tuple[Mount, ...]:
         """The mounts with resolved sources. Raises `MountError`."""
-        return mounts.check_mounts(spec.mounts, self._guarded, container.RESERVED_PATHS)
+        return mount_check.check_mounts(spec.mounts, self._guarded, container.RESERVED_PATHS)
 
     def make(
         self, spec: Spec, image: str, provision: Callable[[NetworkCell], Provisions]
@@ -129,7 +129,7 @@ class UnassignedContainerFactory:
         resolved: tuple[Mount, ...],
         parts: ExitStack,
     ) -> str:
-        resolved = mounts.check_mounts(resolved, self._guarded, (*container.RESERVED_PATHS, *files))
+        resolved = mount_check.check_mounts(resolved, self._guarded, (*container.RESERVED_PATHS, *files))
         workspace = self._make_workspace(spec, cell, parts)
         # The workspace exists by now, because the container's configuration names its volume.
         placing = container.Placement(

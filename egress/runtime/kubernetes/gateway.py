@@ -1,4 +1,4 @@
-"""The gateway of a namespace, as far as a sandbox there has to know it.
+"""Look up the gateway of a namespace: its address, its image and its certificate.
 
 It runs already. It tells sandboxes apart by the pods that it watches, so nothing is asked of it to admit one,
 and nothing to let go of one. A pod behind no gateway would never become ready: its gate dials the gateway.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from egress.runtime import mounts
+from egress.runtime import mount_check
 from egress.runtime.errors import ImageMissingError
 from egress.runtime.namespace import host_image
 from egress.runtime.spec import Mount
@@ -29,5 +29,5 @@ def image_root(image: str, guarded: tuple[Path, ...] = ()) -> Path | None:
             f"{image} is not the root folder of a system",
             "it needs the folders bin and usr; unpack a root file system there",
         )
-    (checked,) = mounts.check_mounts((Mount(source=found, target="/image"),), guarded)
+    (checked,) = mount_check.check_mounts((Mount(source=found, target="/image"),), guarded)
     return checked.source

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from egress.runtime import canary_planting, mounts
+from egress.runtime import canary_planting, mount_check
 from egress.runtime.door.controller import PROXY_PORT, default_ports
 from egress.runtime.lifecycle import DoorLifecycle, Status, unfit
 from egress.runtime.namespace import (
@@ -190,7 +190,7 @@ class NamespaceRuntime(DoorLifecycle[NamespaceSandbox, NamespaceProcess]):
 
     def _make(self, spec: Spec, image: Path | None) -> NamespaceSandbox:
         # Everything that can fail without the proxy comes first: the proxy records every admission.
-        bound = mounts.check_mounts(spec.mounts, self._guarded, sandbox_contents.RESERVED_PATHS)
+        bound = mount_check.check_mounts(spec.mounts, self._guarded, sandbox_contents.RESERVED_PATHS)
         who = user_mapping.choose_mapping(self._own_status, self._uid_map, secrets.randbits(32))
         place = SandboxPlacement(self._home, str(self._lease.path), self._hierarchies)
 
@@ -199,7 +199,7 @@ class NamespaceRuntime(DoorLifecycle[NamespaceSandbox, NamespaceProcess]):
                 self._provisioner, admission, _PROXY_ADDRESS, spec
             )
             taken = (*sandbox_contents.RESERVED_PATHS, provisions.folder, *provisions.overmounts)
-            unmoved = mounts.check_mounts(bound, self._guarded, taken)
+            unmoved = mount_check.check_mounts(bound, self._guarded, taken)
             box = make_sandbox(spec, place, image, unmoved, provisions, who, lambda: self._died(spec.name))
             box.admission = admission
             with ExitStack() as undo:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from egress.cli.main import main
-from egress.cli.sandboxes.interactive_shell import SHELL_WORDS
 from egress.fleet import Fleet
 from egress.fleet.session_interface import ShellSettings
 from egress.runtime.spec import Command, Terminal
@@ -45,7 +44,6 @@ def test_processes_are_listed(fleet: Fleet, folder: Path, capsys: Captured) -> N
     ("words", "shown"),
     [
         (command_words("make test | tail"), ["make", "test", "|", "tail"]),
-        (SHELL_WORDS, ["a", "shell"]),
         (SHELL_COMMAND, ["a", "shell"]),
     ],
 )

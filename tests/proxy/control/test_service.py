@@ -22,7 +22,7 @@ from egress.proxy.control.service import ControlService, ProcessHooks
 from egress.proxy.dns.name_servers import NameServers
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports_of
 from egress.proxy.lanes.engine import ServedSandbox
-from egress.proxy.pods.cluster_pods import ClusterPods
+from egress.proxy.pods.cluster_assembly import ClusterPods
 from egress.proxy.settings import Settings
 from egress.rules.compile.load import LoadResult, RuleText, load
 from egress.secrets.source_value import SourceValue

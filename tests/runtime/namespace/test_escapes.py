@@ -21,7 +21,7 @@ from typing import Final
 
 import pytest
 
-from egress.runtime import mounts
+from egress.runtime import mount_check
 from egress.runtime.errors import MountError
 from egress.runtime.namespace.sandbox_contents import DOOR_ADDRESS
 from egress.runtime.open_file_limit import MAX_OPEN_FILES
@@ -528,7 +528,7 @@ def below_something(house: NamespaceLab) -> Path | None:
     for point in (Path(line.split()[4]) for line in text.splitlines()):
         mount = Mount(source=point.parent, target="/lent")
         with suppress(MountError, OSError):
-            mounts.check_mounts((mount,), (house.served.runtime, house.served.state, house.home))
+            mount_check.check_mounts((mount,), (house.served.runtime, house.served.state, house.home))
             parent = point.parent.stat()
             # A folder that is mounted on itself shows the same with and without its mount.
             is_other = parent.st_dev != point.stat().st_dev

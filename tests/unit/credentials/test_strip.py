@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from egress import name_folding
 from egress.credentials.apply import apply_credentials
 from egress.credentials.result import CredentialedHead
+from egress.request_name_folding import MAX_PARTS
 from egress.types import Head, InjectHeader, InjectQuery
 from tests.unit.credentials.credential_samples import (
     SANDBOX,
@@ -139,7 +139,7 @@ def test_a_placeholder_is_swapped_beside_a_stripped_slot() -> None:
     assert (outcome.head.target, outcome.head.headers) == ("/", (HOST, ("x-api-key", TOKEN)))
 
 
-MOST = name_folding.MAX_PARTS
+MOST = MAX_PARTS
 
 
 @pytest.mark.parametrize(

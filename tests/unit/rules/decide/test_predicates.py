@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.name_folding import MAX_PARTS
+from egress.request_name_folding import MAX_PARTS
 from egress.rules.decide.globs import ValueGlob
 from egress.rules.decide.predicates import (
     NamedGlob,

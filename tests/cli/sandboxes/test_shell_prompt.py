@@ -6,13 +6,14 @@ import subprocess
 
 import pytest
 
-from egress.cli.sandboxes.interactive_shell import SHELL_WORDS, prompt_of
+from egress.cli.sandboxes.shell_prompt import prompt_of
 from egress.runtime.errors import SpecError
+from egress.sandbox.terminal import SHELL_COMMAND
 
 
 def test_the_prompt_names_the_sandbox_and_the_folder() -> None:
     env = {"PATH": "/usr/bin:/bin", **prompt_of("box-1")}
-    words = [*SHELL_WORDS[:2], SHELL_WORDS[2].replace("exec bash", "exec bash --norc -i")]
+    words = [*SHELL_COMMAND[:2], SHELL_COMMAND[2].replace("exec bash", "exec bash --norc -i")]
     shown = subprocess.run(words, input=b"cd /usr\n", env=env, capture_output=True, check=True, cwd="/")
     assert b"box-1:/usr" in shown.stderr
 

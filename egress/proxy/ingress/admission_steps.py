@@ -1,4 +1,4 @@
-"""From a connection that is accepted to the lane that carries it: the steps, in their one order.
+"""Admit or refuse an accepted connection, step by step, and hand it to its lane.
 
     identity       the listener, or in a cluster the address, says which sandbox; the peer has to be it
     destination    CONNECT, a full URL, SNI or Host: one strict reading, one canonical pair; no canary in it

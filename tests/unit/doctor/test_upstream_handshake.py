@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from egress.ca.bundle import certificates
-from egress.doctor.handshake import HandshakeError, shake
+from egress.doctor.upstream_handshake import HandshakeError, shake
 from egress.tls.contexts import UpstreamContexts
 from egress.tls.verification import is_verified, verification_failure
 from tests.proxy.lab.certificates import Certificates

@@ -1,4 +1,4 @@
-"""The watches of a cluster, the map that they keep true, and the sandboxes that come of it."""
+"""Join the parts of a proxy in a cluster: the watches, the identities of pods, and their sandboxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fold names that some server takes for the same.
+"""Fold the names of headers, parameters and cookies: names that some server reads as one become equal.
 
 A sandbox must not put its own value beside a credential under a name that the upstream reads as the same. So
 a credential's slot is cleared of all names with the same folding, and no two credentials of a request may

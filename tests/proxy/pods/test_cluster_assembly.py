@@ -9,7 +9,7 @@ import pytest
 from egress.errors import UsageError
 from egress.kubernetes.replica_reach import SilentReplica
 from egress.kubernetes.watch_events import WatchKind
-from egress.proxy.pods.cluster_pods import open_pods
+from egress.proxy.pods.cluster_assembly import open_pods
 from egress.proxy.setting_values import ListenAddress
 from tests.proxy.injecting_proxy import certs
 from tests.proxy.lab.proxy_stack import SANDBOX, ProxyStack

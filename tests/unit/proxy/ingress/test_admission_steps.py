@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from egress.proxy.ingress import admission
+from egress.proxy.ingress import admission_steps
 from egress.rules.decide.policy import EMPTY_POLICY
 from tests.unit.proxy.hellos import real
 from tests.unit.proxy.ingress_fixture import CARRIED, Call, IngressFixture, code, connect, get, status
@@ -139,7 +139,7 @@ async def test_a_decision_that_breaks_denies(
     def fail(*_: object, **__: object) -> NoReturn:
         raise ValueError("hunter2")
 
-    monkeypatch.setattr(admission, "decide_host", fail)
+    monkeypatch.setattr(admission_steps, "decide_host", fail)
     answer = await step.ask(TUNNEL)
     assert (status(answer), code(answer)) == (500, "internal")
     assert (step.last.code, step.last.host) == ("internal", API)

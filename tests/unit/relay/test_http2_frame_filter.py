@@ -10,7 +10,7 @@ from h2.exceptions import FrameTooLargeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.relay.http2_goaway import GoAway, GoAwayFilter
+from egress.relay.http2_frame_filter import FrameFilter, GoAway
 
 
 def frame(kind: int, payload: bytes, stream: int = 0) -> bytes:
@@ -23,7 +23,7 @@ def goodbye(last: int, error: int = 0, text: bytes = b"") -> bytes:
 
 def fed(data: bytes, cut: int = 0, *, preface: int = 0) -> list[bytes | GoAway]:
     """What comes out, with pieces that follow each other joined."""
-    goodbyes = GoAwayFilter(preface=preface)
+    goodbyes = FrameFilter(preface=preface)
     found: list[bytes | GoAway] = []
     for at in range(0, len(data), cut or len(data) or 1):
         for piece in goodbyes.feed(data[at : at + (cut or len(data))]):
@@ -104,7 +104,7 @@ RESET = frame(3, b"\0\0\0\x08", 1)
 
 def pieces(data: bytes, cut: int = 0, *, preface: int = 0) -> list[bytes]:
     """What is read at once, where it comes in reads of `cut` bytes."""
-    goodbyes = GoAwayFilter(preface=preface)
+    goodbyes = FrameFilter(preface=preface)
     found = []
     for begin in range(0, len(data), cut or len(data)):
         read = data[begin : begin + (cut or len(data))]
@@ -144,11 +144,11 @@ def test_pieces_lose_nothing_however_the_reads_fall(cut: int) -> None:
 def test_a_head_in_too_many_frames_is_refused() -> None:
     """The library would keep a megabyte of them before it looks."""
     part = b"x" * 16_000
-    goodbyes = GoAwayFilter()
+    goodbyes = FrameFilter()
     list(goodbyes.feed(frame(1, part, 1) + frame(9, part, 1) * 3))
     with pytest.raises(FrameTooLargeError):
         list(goodbyes.feed(frame(9, part, 1)))
     # The next head begins anew.
-    twin = GoAwayFilter()
+    twin = FrameFilter()
     for _ in range(5):
         list(twin.feed(frame(1, part, 1) + frame(9, part, 1) * 3))

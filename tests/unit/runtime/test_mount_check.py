@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from egress.runtime.errors import MountError
-from egress.runtime.mounts import check_mounts, refuse_moved
+from egress.runtime.mount_check import check_mounts, refuse_moved
 from egress.runtime.spec import Mount
 
 

@@ -1,4 +1,4 @@
-"""GOAWAY of a peer that closes in good order, taken out of what the h2 library reads.
+"""Filter HTTP/2 frames before the h2 library reads them: goodbyes, and frames or heads that are too long.
 
 An upstream that has served its number of requests says so and still answers those under way; a client
 that shuts down still waits for its answers. The library takes the same frame for the end of the
@@ -44,7 +44,7 @@ class GoAway(NamedTuple):
     last_stream: int
 
 
-class GoAwayFilter:
+class FrameFilter:
     """Splits what comes in into bytes for the library, and goodbyes."""
 
     def __init__(self, *, preface: int = 0) -> None:

@@ -1,14 +1,10 @@
-"""The shell that a person gets in a sandbox, and its prompt."""
+"""The prompt that a shell shows to a person in a sandbox."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from egress.runtime.spec import check_name
-
-SHELL_WORDS: Final = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")
-"""Bash if the image has it, else sh."""
 
 
 def prompt_of(name: str) -> Mapping[str, str]:
