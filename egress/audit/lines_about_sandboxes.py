@@ -136,6 +136,8 @@ class TicketEnded(LogLine, tag="ticket.ended"):
 
     sandbox: GrantSandbox = None
     ticket: Annotated[Reason | None, about("The id of the ticket.", "t-5e884898da280471")] = None
-    reason: Annotated[Reason | None, about("Why it ended: `revoked` or `expired`.", "revoked")] = None
+    reason: Annotated[
+        Reason | None, about("Why it ended: `revoked`, `expired`, or `undelegated`.", "revoked")
+    ] = None
     connections: Annotated[Count | None, about("How many open connections were cut.", 1)] = None
     policy: PolicyInForce = None

@@ -68,7 +68,7 @@ class LocalTickets:
                 return ""
         except NotDelegatedError:
             pass
-        return "not delegated any more"
+        return "undelegated"
 
     # Changes
 

@@ -17,10 +17,9 @@ import msgspec
 
 from egress.cluster.api_call import ApiRefusedError, call
 from egress.cluster.api_server import ClusterApi
-from egress.kubernetes.pod_identity import PROFILE_ANNOTATION
 from egress.runtime.errors import SandboxExistsError, SpecError, UnsupportedError
 from egress.runtime.kubernetes.api_errors import translated_errors
-from egress.runtime.kubernetes.pod_manifest import OWNER_LABEL, check_name
+from egress.runtime.kubernetes.pod_manifest import OWNER_LABEL, check_name, wished_annotations
 from egress.runtime.spec import SandboxLimits, Spec
 
 POOL_PREFIX: Final = "pool:"
@@ -51,10 +50,19 @@ class _Status(msgspec.Struct):
     conditions: tuple[_Condition, ...] = ()
 
 
+class _PodMetadata(msgspec.Struct):
+    annotations: dict[str, str] = {}
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    additional_pod_metadata: _PodMetadata = msgspec.field(default_factory=_PodMetadata)
+
+
 class PoolClaim(msgspec.Struct):
     """A claim, as far as a sandbox depends on it."""
 
     metadata: _Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
     status: _Status = msgspec.field(default_factory=_Status)
 
     @property
@@ -104,7 +112,6 @@ class Claims:
 
         Raises `SandboxExistsError`, and `SpecError` for a cluster without claims.
         """
-        notes = {PROFILE_ANNOTATION: spec.profile} if spec.profile is not None else {}
         shutdown = datetime.fromtimestamp(end, UTC).isoformat(timespec="seconds")
         body: Mapping[str, object] = {
             "apiVersion": "extensions.agents.x-k8s.io/v1beta1",
@@ -112,7 +119,7 @@ class Claims:
             "metadata": {"name": spec.name, "labels": {OWNER_LABEL: owner}},
             "spec": {
                 "warmPoolRef": {"name": spec.image.removeprefix(POOL_PREFIX)},
-                "additionalPodMetadata": {"annotations": notes},
+                "additionalPodMetadata": {"annotations": wished_annotations(spec)},
                 # The controller ends it, whoever is left.
                 "lifecycle": {
                     "shutdownTime": shutdown.replace("+00:00", "Z"),

@@ -13,7 +13,7 @@ import hashlib
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -27,7 +27,7 @@ from egress.logger import EventLogger
 from egress.private_file import read_or_create_private, read_private, write_atomically
 from egress.runtime.errors import EngineUnavailableError
 from egress.runtime.kubernetes.claims import PoolClaim
-from egress.runtime.kubernetes.pod_manifest import OWNER_LABEL
+from egress.runtime.kubernetes.pod_manifest import OWNER_LABEL, wished_annotations
 from egress.runtime.kubernetes.pod_status import PodRecord
 from egress.runtime.record_codec import decode_record, encode_record
 from egress.runtime.spec import Spec, State
@@ -177,25 +177,28 @@ class KeptPods:
 
 def difference(record: KeptPod, found: PodRecord, claim: PoolClaim | None, owner: str) -> str:
     """In what a pod is not the one that was left; empty if it is. Pure."""
-    notes, labels, is_own = found.metadata.annotations, found.metadata.labels, not record.claim
-    if not is_own:
-        # The pod of a pool has the label of nobody: its claim has it.
+    labels, notes = found.metadata.labels, found.metadata.annotations
+    if record.claim:
         is_claimed = claim is not None and (claim.metadata.uid, claim.pod) == (record.claim, record.pod)
         if claim is None or not is_claimed:
             return "its claim has another pod, or is another one"
-        labels = claim.metadata.labels
-    values = {
-        name.removeprefix(PARAMETER_PREFIX): value
-        for name, value in notes.items()
-        if name.startswith(PARAMETER_PREFIX)
-    }
+        # The pod of a pool has neither: the gateway reads the rights from the claim.
+        labels, notes = claim.metadata.labels, claim.spec.additional_pod_metadata.annotations
     checks = (
         (labels.get(OWNER_LABEL) == owner, "its label egress/owner was changed"),
         (found.has_gate, "its gate or its label of sandboxes is gone"),
-        (not is_own or notes.get(PROFILE_ANNOTATION) == record.spec.profile, "its profile was changed"),
-        (not is_own or values == dict(record.spec.parameters), "its parameters were changed"),
+        (_wishes(notes) == wished_annotations(record.spec), "its profile or its parameters were changed"),
     )
     return next((reason for is_same, reason in checks if not is_same), "")
+
+
+def _wishes(notes: Mapping[str, str]) -> dict[str, str]:
+    """The annotations that choose rights: a pod has others of ours, such as its scripts."""
+    return {
+        name: text
+        for name, text in notes.items()
+        if name == PROFILE_ANNOTATION or name.startswith(PARAMETER_PREFIX)
+    }
 
 
 def _file_name(cluster: str, namespace: str, name: str) -> str:

@@ -89,9 +89,7 @@ def pod_manifest(spec: Spec, facts: GatewayFacts, settings: KubernetesSettings, 
     """Make the pod of a sandbox."""
     annotations: Fields = {f"egress/{name}": text for name, text in SCRIPTS.items()}
     annotations[LABELS_ANNOTATION] = msgspec.json.encode(dict(spec.labels)).decode()
-    if spec.profile is not None:
-        annotations[PROFILE_ANNOTATION] = spec.profile
-    annotations.update({f"{PARAMETER_PREFIX}{name}": value for name, value in spec.parameters.items()})
+    annotations.update(wished_annotations(spec))
     pod: Fields = {
         "metadata": {
             "name": spec.name,
@@ -119,6 +117,12 @@ def pod_manifest(spec: Spec, facts: GatewayFacts, settings: KubernetesSettings, 
     )
     inject_pod(pod, plan, keeps_gate=False)
     return {"apiVersion": "v1", "kind": "Pod", **pod}
+
+
+def wished_annotations(spec: Spec) -> dict[str, str]:
+    """Return the annotations by which the gateway knows the rights of a sandbox."""
+    profile = {} if spec.profile is None else {PROFILE_ANNOTATION: spec.profile}
+    return {**profile, **{f"{PARAMETER_PREFIX}{name}": value for name, value in spec.parameters.items()}}
 
 
 def _container(spec: Spec) -> Fields:

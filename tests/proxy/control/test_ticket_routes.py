@@ -125,7 +125,7 @@ async def test_a_ticket_ends_when_its_profile_is_not_delegated_any_more(tmp_path
             runs.routes.expire()
             assert await peer.channel.everything() == b""
         [ended] = runs.lines("ticket.ended")
-        assert (ended["reason"], ended["connections"]) == ("not delegated any more", 1)
+        assert (ended["reason"], ended["connections"]) == ("undelegated", 1)
 
 
 async def test_a_client_of_a_port_revokes_its_own_tickets_alone(tmp_path: Path) -> None:

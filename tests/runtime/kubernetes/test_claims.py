@@ -58,11 +58,14 @@ def spec(**values: object) -> Spec:
 def test_a_claim_names_the_pool_the_profile_and_an_end(
     runtime: KubernetesRuntime, cluster: FakeCluster
 ) -> None:
-    assert runtime.create(spec(profile="reader")).state == "created"
+    made = runtime.create(spec(profile="reader", parameters={"repo": "acme/site"}))
+    assert made.state == "created"
     (claim,) = cluster.sandboxclaims.values()
     assert claim["spec"] == {
         "warmPoolRef": {"name": "python"},
-        "additionalPodMetadata": {"annotations": {"egress/profile": "reader"}},
+        "additionalPodMetadata": {
+            "annotations": {"egress/profile": "reader", "egress/param.repo": "acme/site"}
+        },
         "lifecycle": {"shutdownTime": "1970-01-02T00:00:00Z", "shutdownPolicy": "Delete"},
     }
     assert claim["metadata"]["labels"]["egress/owner"]

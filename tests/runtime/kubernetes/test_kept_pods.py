@@ -198,8 +198,8 @@ def _with_parameter(pod: Json) -> None:
     [
         (_relabelled, "its label egress/owner was changed"),
         (_without_gate, "its gate or its label of sandboxes is gone"),
-        (_with_profile, "its profile was changed"),
-        (_with_parameter, "its parameters were changed"),
+        (_with_profile, "its profile or its parameters were changed"),
+        (_with_parameter, "its profile or its parameters were changed"),
     ],
 )
 def test_a_pod_that_was_changed_is_stopped_and_stays_for_its_operator(
@@ -302,7 +302,7 @@ def test_a_claim_is_kept_with_its_pod(lab: KeptLab) -> None:
     status = lab.cluster.status["containerStatuses"][0]
     lab.cluster.status = {**lab.cluster.status, "containerStatuses": [{**status, "name": "work"}]}
     runtime = lab.open()
-    lab.box(runtime, "one", image="pool:python")
+    lab.box(runtime, "one", image="pool:python", profile="coding", parameters={"repo": "acme/site"})
     lab.box(runtime, "unkept", is_kept=False, image="pool:python")
     kill(runtime)
     found = lab.open()
@@ -310,11 +310,22 @@ def test_a_claim_is_kept_with_its_pod(lab: KeptLab) -> None:
     assert len(found.take_over()) == 1
     assert found.exec("one", Command(argv=("echo", "hello"))).text == "hello\n"
     kill(found)
-    lab.cluster.sandboxclaims["one"]["status"]["sandbox"]["name"] = "pool-other"
-    changed = lab.open()
-    assert changed.take_over() == ()
-    assert "its claim has another pod" in losses(changed)
-    changed.close()
+    claim = lab.cluster.sandboxclaims["one"]
+    changes: tuple[tuple[Json, str, str, str], ...] = (
+        (claim["status"]["sandbox"], "name", "pool-other", "its claim has another pod"),
+        (claim["spec"]["additionalPodMetadata"]["annotations"], "egress/profile", "wide", "its profile or"),
+        (claim["metadata"]["labels"], "egress/owner", "fedcba9876543210", "its label egress/owner"),
+    )
+    for place, key, value, told in changes:
+        before, place[key] = place[key], value
+        changed = lab.open()
+        assert changed.take_over() == ()
+        assert told in losses(changed)
+        kill(changed)
+        place[key] = before
+    back = lab.open()
+    assert len(back.take_over()) == 1
+    back.close()
     assert not lab.cluster.sandboxclaims
 
 
