@@ -146,7 +146,7 @@ _ENDING: Final = {"delete_sandbox", "stop_sandbox", "sleep_sandbox", "pause_sand
 _PROCESS: Final = "PROCESS"
 """In place of the id of a process."""
 _USUAL_PARTS: Final = {"name": "one", "port": "8000", "process": _PROCESS, "session": "mine"}
-_PARTS: Final = ("process", "session", "grant", "id", "secret", "line")
+_PARTS: Final = ("process", "session", "grant", "ticket", "id", "secret", "line")
 _NO_BODY: Final = {"type": "", "message": "", "hint": ""}
 """In place of the answer to HEAD."""
 

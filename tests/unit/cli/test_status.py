@@ -124,3 +124,15 @@ def test_an_answer_of_another_shape_breaks_nothing(monkeypatch: pytest.MonkeyPat
 def test_without_a_proxy_it_says_where_it_asked(capsys: Captured, tmp_path: Path) -> None:
     assert main(["status", "--runtime-dir", str(tmp_path / ("x" * 100))]) == 3
     assert "no proxy is running" in capsys.readouterr().err
+
+
+def test_replicas_that_are_not_compared_with_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    silent = ["10.0.0.2 (connection refused)"]
+    answering(monkeypatch, 200, {**ANSWER, "replicas": {"compared": 1, "silent": silent}})
+    # It serves as before.
+    assert main(["status"]) == 0
+    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    assert ["replicas", "compared with 1 other"] in lines
+    assert ["not", "compared with 10.0.0.2 (connection refused)"] in lines
