@@ -172,11 +172,13 @@ def _fingerprint(store: AuthorityStore, sandbox: str) -> str:
 def _constraints(files: tuple[Path, ...], identity: Identity) -> Constraints:
     from egress.ca import Constraints
     from egress.cli import rule_options
+    from egress.rules.language.report import quoted
 
     # Constraints are fixed in the certificate, so broken rules must stop here.
     _, policy = rule_options.policy(files)
     if policy.profiles is not None and (identity.profile or "default") not in policy.profiles:
-        raise UsageError("these rules have no such profile", f"profiles: {', '.join(policy.profiles)}")
+        name = quoted(identity.profile or "default")
+        raise UsageError(f"these rules have no profile {name}", f"profiles: {', '.join(policy.profiles)}")
     return Constraints.for_policy(policy, identity)
 
 

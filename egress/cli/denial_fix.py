@@ -110,12 +110,11 @@ def _excluded(asked: DeniedRequest) -> DenialFix:
 
 
 def _unknown_profile(asked: DeniedRequest) -> DenialFix:
-    names = ", ".join(asked.policy.profiles or ())
-    if asked.answer.profile == "default":
-        return DenialFix(f"the rules have no profile `default`; choose with --profile: {names}")
-    return DenialFix(
-        did_you_mean(asked.answer.profile or "", asked.policy.profiles or ()) or f"profiles: {names}"
-    )
+    profiles, name = asked.policy.profiles or (), asked.answer.profile or ""
+    meant = did_you_mean(name, profiles) or f"profiles: {', '.join(profiles)}"
+    if name == "default":
+        meant = f"choose with --profile: {', '.join(profiles)}"
+    return DenialFix(f"the rules have no profile `{name}`; {meant}")
 
 
 def _method(asked: DeniedRequest) -> DenialFix:

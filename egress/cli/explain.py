@@ -16,6 +16,7 @@ from egress.cli.rules_with_grants import with_grants
 from egress.errors import CODES, UsageError
 from egress.inspect.inspector import Facts, Unreadable
 from egress.rules.compile.asked_body import graphql_body, with_json_type
+from egress.rules.compile.asked_git import ASKED_GIT_HINT, AskedGit, asked_git
 from egress.rules.compile.asked_mcp import mcp_body
 from egress.rules.compile.asked_request import asked_head
 from egress.rules.compile.policy_writer import limit_fields
@@ -40,6 +41,7 @@ class RequestOptions(TypedDict):
     body: str | None
     graphql: str | None
     mcp: str | None
+    git: str | None
 
 
 @click.command()
@@ -77,6 +79,11 @@ class RequestOptions(TypedDict):
 @click.option("--body", metavar="TEXT", help="Body of the request, where rules ask what it says.")
 @click.option("--graphql", metavar="DOCUMENT", help="GraphQL document, sent as the body of the request.")
 @click.option("--mcp", metavar="MESSAGE", help="MCP message, such as 'call NAME {...}' or 'tools/list'.")
+@click.option(
+    "--git",
+    metavar="REQUEST",
+    help="Fetch or push below the URL, such as 'fetch acme/app' or 'push acme/app refs/heads/x'.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def explain(
     method: str,
@@ -97,9 +104,10 @@ def explain(
     Examples:
       egress explain GET https://api.github.com/user
       egress explain POST https://api.github.com/gists config/hosts.yaml
+      egress explain POST https://github.com --git 'push acme/app refs/heads/main'
     """
     # The command line is checked before any file is read: exit status 2 belongs to it alone.
-    bodies = [name for name in ("graphql", "mcp", "body") if given[name] is not None]
+    bodies = [name for name in ("graphql", "mcp", "git", "body") if given[name] is not None]
     if len(bodies) > 1:
         raise click.UsageError(f"--{bodies[0]} is the body already: leave --{bodies[1]} out.")
     body = _body(given)
@@ -109,6 +117,10 @@ def explain(
     headers = _headers(given["headers"])
     if given["graphql"] is not None or given["mcp"] is not None:
         headers = list(with_json_type(tuple((name.lower(), value) for name, value in headers)))
+    if given["git"] is not None:
+        asked = _git(method, given["git"])
+        url, body = url.rstrip("/") + asked.target, asked.body
+        headers = [*headers, *asked.headers]
     head = asked_head(method, url, headers, websocket=given["websocket"])
     at = given["at"]
     moment = rule_options.now() if at is None else _moment(at)
@@ -139,6 +151,18 @@ def _body(given: RequestOptions) -> bytes | None:
         except MeaningError as error:
             raise UsageError(f"--mcp: {error.message}", error.hint) from None
     return None if given["body"] is None else given["body"].encode("utf-8", "surrogateescape")
+
+
+def _git(method: str, text: str) -> AskedGit:
+    if method != "POST":
+        raise click.UsageError("--git asks about a POST: write POST as the method.")
+    try:
+        asked = asked_git(text)
+    except MeaningError as error:
+        raise UsageError(f"--git: {error.message}", error.hint) from None
+    if not asked.target.startswith("/"):
+        raise UsageError("--git: the repository stands below the URL", ASKED_GIT_HINT)
+    return asked
 
 
 def _moment(text: str) -> int:

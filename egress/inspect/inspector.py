@@ -221,3 +221,8 @@ def fact_text(text: str) -> str:
         char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[:MAX_FACT_CHARS]
     )
     return shown if len(text) <= MAX_FACT_CHARS else shown[:-1] + "…"
+
+
+def is_cut(shown: str) -> bool:
+    """Tell whether a text of the log may be another one than the client's: it was cut, or made printable."""
+    return shown.endswith("…") or "\N{REPLACEMENT CHARACTER}" in shown

@@ -53,6 +53,7 @@ class ExchangeStream(ResponsePath):
         "_head",
         "_held",
         "_held_account",
+        "_is_congested",
         "_is_inspected",
         "_is_sent_whole",
         "_needed",
@@ -94,6 +95,8 @@ class ExchangeStream(ResponsePath):
         self._is_over = False
         self._held_account = HeldAccount(account)
         self._is_inspected = False
+        self._is_congested = False
+        """The upstream does not keep up."""
         self._draining: DenyRequest | None = None
         """The denial that waits for the rest of the body, which is read into nothing."""
         self._drain_left = 0
@@ -192,7 +195,7 @@ class ExchangeStream(ResponsePath):
             upstream.abandon()
             return
         self.progress += 1
-        self._upstream = upstream
+        self._upstream, self._is_congested = upstream, False
         self.timing.wire = upstream.wire
         self.timing.sent = self._service.monotonic()
         self._service.sent(self._ticket)
@@ -205,14 +208,7 @@ class ExchangeStream(ResponsePath):
             return
         if self._is_slow:
             upstream.hold(held=True)
-        if self._has_body:
-            for data in self._held.take():
-                upstream.data(data)
-            self._held_account.close()
-        if self._request_is_whole:
-            self._end_up()
-        if not self._is_over:
-            self._client.hold(held=False)
+        self._send_held(upstream)
 
     def request_data(self, data: bytes) -> None:
         """Take a piece of request body, or of frames, from the client."""
@@ -255,8 +251,19 @@ class ExchangeStream(ResponsePath):
 
     def upstream_congested(self, *, congested: bool) -> None:
         """Hold the client while the upstream does not keep up."""
-        if not self._is_over:
+        self._is_congested = congested
+        if self._is_over:
+            return
+        if self._held.is_empty:
             self._client.hold(held=congested)
+        elif not congested:
+            self._go_on_later()
+
+    def go_on(self) -> None:
+        """Send more of what was kept of the request, and decode more of the response."""
+        if self._upstream is not None and not self._held.is_empty:
+            self._send_held(self._upstream)
+        super().go_on()
 
     # Ends
 
@@ -350,6 +357,30 @@ class ExchangeStream(ResponsePath):
             self._client.hold(held=True)
         self._upstreams.acquire(self)
 
+    def _send_held(self, upstream: UpstreamHalf) -> None:
+        """Send what was kept of the body, a buffer in each turn, for as long as the upstream takes it.
+
+        The share of the sandbox is given back with each piece: what is not sent yet takes memory still.
+        """
+        room = self._service.buffer_bytes
+        while room > 0 and not (self._held.is_empty or self._is_congested or self._is_over):
+            self.progress += 1
+            data = self._held.take_first()
+            room -= len(data)
+            upstream.data(data)
+            self._held_account.give(len(data))
+        if self._is_over:
+            return
+        if not self._held.is_empty:
+            if not self._is_congested:
+                self._go_on_later()
+            return
+        self._held_account.close()
+        if self._request_is_whole:
+            self._end_up()
+        if not self._is_over:
+            self._client.hold(held=self._is_congested)
+
     def _pass_up(self, data: bytes) -> None:
         """Search a piece of the body, then send it, or keep it until there is a connection."""
         if self._is_over:
@@ -357,12 +388,15 @@ class ExchangeStream(ResponsePath):
         cut = self._exchange.request_data(data)
         if cut is not None:
             self._cut(cut.code)
-        elif self._upstream is not None:
+        elif self._upstream is not None and self._held.is_empty:
             self._upstream.data(data)
         elif self._held.keep(data):
             self._go_up()
 
     def _end_up(self) -> None:
+        if not self._held.is_empty:
+            # Its last bytes are still on their way.
+            return
         if self._upstream is not None and not self._is_sent_whole and not self._is_over:
             self._is_sent_whole = True
             try:

@@ -7,6 +7,7 @@ the length of the body is not known. Bytes that come while a connection is made 
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,7 +28,7 @@ _MAX_JOINED_BYTES: Final = 16 * 1024
 
 @dataclass(slots=True)
 class HeldAccount:
-    """The memory that the body of one request takes while it waits for a verdict."""
+    """The memory that the body of one request takes until the upstream has room for it."""
 
     _account: MemoryAccount
     _taken: int = 0
@@ -39,18 +40,23 @@ class HeldAccount:
         self._taken += amount
         return True
 
+    def give(self, amount: int) -> None:
+        """Give so much back, at most what was taken."""
+        amount = min(amount, self._taken)
+        if amount:
+            self._account.give(Resource.HELD_BODIES, amount)
+            self._taken -= amount
+
     def close(self) -> None:
         """Give back what was taken."""
-        if self._taken:
-            self._account.give(Resource.HELD_BODIES, self._taken)
-            self._taken = 0
+        self.give(self._taken)
 
 
 @dataclass(slots=True)
 class HeldBody:
     """Bytes of a body in the order in which they came, and how many of them the head waits for."""
 
-    _pieces: list[bytearray] = field(default_factory=list)
+    _pieces: deque[bytearray] = field(default_factory=deque)
     _missing: int = 0
     _has_length: bool = False
     _began: float = 0.0
@@ -59,6 +65,11 @@ class HeldBody:
     def is_awaited(self) -> bool:
         """The head waits for more of the body."""
         return self._missing > 0
+
+    @property
+    def is_empty(self) -> bool:
+        """No bytes are kept."""
+        return not self._pieces
 
     def wait(self, framing: Framing, now: float) -> None:
         """Let the head wait for the first part of this body, less what has come of it."""
@@ -88,5 +99,9 @@ class HeldBody:
 
     def take(self) -> list[bytes]:
         """Return the pieces, and keep them no longer."""
-        pieces, self._pieces = self._pieces, []
+        pieces, self._pieces = self._pieces, deque()
         return list(map(bytes, pieces))
+
+    def take_first(self) -> bytes:
+        """Return the first piece, and keep it no longer."""
+        return bytes(self._pieces.popleft())

@@ -46,7 +46,7 @@ class DenialGroup:
     newest: LogEntry
     count: int = 0
     paths: dict[str, int] = field(default_factory=dict)
-    """How often each method and path was stopped."""
+    """How often each method and path was stopped, with the part of the body that was refused, such as a ref."""
     sandboxes: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -69,7 +69,7 @@ class DenialGroup:
 
     def add(self, entry: LogEntry) -> None:
         """Count a line of this group, older than those before it."""
-        path = f"{entry.text('method')} {entry.text('path')}".strip()
+        path = " ".join(filter(None, (entry.text("method"), entry.text("path"), entry.body_item)))
         self.count += 1
         for counts, name in ((self.paths, path), (self.sandboxes, entry.text("sandbox"))):
             if name:

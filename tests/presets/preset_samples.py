@@ -12,9 +12,10 @@ from egress.exchange import Destination, Exchange, NeedSecrets, Request, SendReq
 from egress.policy.bundled_presets import preset_texts
 from egress.rules.compile import presets as preset_files
 from egress.rules.compile import rule_tests
+from egress.rules.compile.asked_body import decide_whole
+from egress.rules.compile.asked_git import asked_git
 from egress.rules.compile.load import LoadResult, RuleText, load
 from egress.rules.compile.presets import Preset
-from egress.rules.decide.decision import decide
 from egress.rules.decide.policy import Policy
 from egress.rules.language.document import Value
 from egress.rules.language.report import Report
@@ -71,7 +72,15 @@ def ask(rules: Policy, request: str, headers: Mapping[str, str] | None = None) -
     method, _, text = request.partition(" ")
     url = rule_tests.parse_url(text)
     head = Head(method, url.scheme, url.host, url.port, url.target, tuple((headers or {}).items()))
-    return decide(rules, Identity("test"), head, NOW)
+    return decide_whole(rules, Identity("test"), head, NOW, b"")[0]
+
+
+def ask_git(rules: Policy, base: str, asked: str) -> Decision:
+    """The decision on a request of git below this URL, such as `push acme/app refs/heads/x`."""
+    request = asked_git(asked)
+    url = rule_tests.parse_url(base + request.target)
+    head = Head("POST", url.scheme, url.host, url.port, url.target, request.headers)
+    return decide_whole(rules, Identity("test"), head, NOW, request.body)[0]
 
 
 def sent(rules: Policy, request: str, headers: Mapping[str, str] | None = None) -> Head:

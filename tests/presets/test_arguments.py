@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.types import Decision, InjectBasic, InjectHeader, Redirects, Severity
-from tests.presets.preset_samples import ask, loaded, loaded_uses, policy
+from tests.presets.preset_samples import ask, ask_git, loaded, loaded_uses, policy
 
 OWN_SECRET = {"bot": {"from": "file:/run/secrets/bot", "hosts": ["api.github.com", "github.com"]}}
 
@@ -38,9 +38,10 @@ def test_github_reads_nothing_when_told_so() -> None:
 @pytest.mark.parametrize("spelling", ["widgets", "widgets.git"])
 def test_github_takes_a_repository_with_and_without_its_suffix(spelling: str) -> None:
     rules = policy("github", {"read": ["acme/widgets"], "write": ["acme/widgets"]})
-    assert ask(rules, f"GET https://github.com/acme/{spelling}/info/refs?service=git-upload-pack").allowed
-    assert ask(rules, f"POST https://github.com/acme/{spelling}/git-receive-pack").allowed
-    assert not ask(rules, f"POST https://github.com/acme/x{spelling}/git-receive-pack").allowed
+    for repository, allowed in ((f"acme/{spelling}", True), (f"acme/x{spelling}", False)):
+        for service in ("git-upload-pack", "git-receive-pack"):
+            url = f"https://github.com/{repository}/info/refs?service={service}"
+            assert ask(rules, f"GET {url}").allowed is allowed
 
 
 def test_a_wildcard_stays_in_its_part_of_the_name() -> None:
@@ -73,6 +74,13 @@ def test_a_secret_of_the_file_must_be_bound_to_the_hosts_of_the_preset() -> None
         ("github", {"write": "acme/widgets"}),
         ("github", {"secret": "GITHUB_TOKEN"}),
         ("github", {"repos": ["acme/widgets"]}),
+        ("github", {"push": ["agent/**"]}),
+        ("github", {"push": {"refs": "agent/**"}}),
+        ("github", {"push": {"refs": ["agent/../main"]}}),
+        ("github", {"push": {"refs": ["refs/**"]}, "write": ["acme/app"]}),
+        ("github", {"push": {"refs": ["/main"]}}),
+        ("github", {"push": {"branches": ["main"]}}),
+        ("github", {"push.refs": ["main"]}),
         ("gitlab", {"host": "*.example.com"}),
         ("gitlab", {"host": "https://gitlab.example.com"}),
         ("gitlab", {"host": "10.0.0.1"}),
@@ -236,3 +244,52 @@ def test_an_archive_is_read_in_clear_text_only_where_its_sources_say_so() -> Non
     assert not ask(rules, "GET http://a.example.com/x").allowed
     assert ask(rules, "GET http://b.example.com/x").allowed
     assert not ask(rules, "PUT http://b.example.com/x").allowed
+
+
+def test_a_push_moves_branches_of_agents_and_nothing_else() -> None:
+    rules = policy("github", {"read": ["acme/*"], "write": ["acme/widgets"]})
+    assert ask_git(rules, "https://github.com", "push acme/widgets create refs/heads/agent/x").allowed
+    assert ask_git(rules, "https://github.com", "push acme/widgets refs/heads/main").code == "git.ref"
+    assert (
+        ask_git(rules, "https://github.com", "push acme/docs create refs/heads/agent/x").code
+        == "git.repository"
+    )
+
+
+@pytest.mark.parametrize("name", ["github", "gitlab"])
+def test_other_refs_are_named_as_branches_or_in_full(name: str) -> None:
+    arguments = {"write": ["acme/widgets"], "push": {"refs": ["wip/*", "refs/tags/v*"]}}
+    rules, base = policy(name, arguments), f"https://{name}.com"
+    for refs, allowed in (
+        ("create refs/heads/wip/x", True),
+        ("create refs/tags/v1", True),
+        ("create refs/tags/x1", False),
+        ("create refs/heads/agent/x", False),
+        ("refs/heads/main", False),
+    ):
+        assert ask_git(rules, base, f"push acme/widgets {refs}").allowed is allowed, refs
+
+
+def test_no_refs_are_no_pushes() -> None:
+    rules = policy("github", {"write": ["acme/widgets"], "push": {"refs": []}})
+    assert ask_git(rules, "https://github.com", "fetch acme/widgets").allowed
+    assert not ask_git(rules, "https://github.com", "push acme/widgets create refs/heads/agent/x").allowed
+
+
+def test_two_uses_for_two_repositories_have_a_credential_each() -> None:
+    secrets = {
+        name: {"from": f"env:{name.upper()}", "hosts": ["api.github.com", "github.com"]}
+        for name in ("a", "b")
+    }
+    uses = [
+        {"github": {"read": ["acme/*"], "write": ["acme/app"], "secret": "a"}},
+        {"github": {"read": ["octo/*"], "write": ["octo/app"], "secret": "b"}, "as": "octo"},
+    ]
+    rules = loaded_uses(uses, secrets=secrets).policy
+    assert rules is not None
+    for repository, secret in (("acme/app", "a"), ("octo/app", "b")):
+        for asked in (f"fetch {repository}", f"push {repository} create refs/heads/agent/x"):
+            assert secrets_of(ask_git(rules, "https://github.com", asked)) == {secret}
+    uses[1]["github"]["read"] = ["acme/app"]
+    findings = loaded_uses(uses, secrets=secrets).findings
+    assert any("two credentials can meet" in finding.message for finding in findings)

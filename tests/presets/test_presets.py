@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from egress.rules.decide.decision import decide
+from egress.rules.compile.asked_body import decide_whole
 from egress.rules.decide.entry import Entry, Rule
 from egress.types import Decision, Head, Identity, Verdict
 from tests.presets.preset_samples import NAMES, NOW, Ran, all_ran, example, loaded, part, preset, ran
@@ -26,7 +26,7 @@ WANTED_REFUSALS = {
 def decided(name: str, head: Head) -> Decision:
     rules = example(name).policy
     assert rules is not None
-    return decide(rules, Identity("test"), head, NOW)
+    return decide_whole(rules, Identity("test"), head, NOW, b"")[0]
 
 
 def entries(name: str) -> list[Entry]:

@@ -5,14 +5,12 @@ Each case has its positive control beside it: the honest twin of the request goe
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from egress.rules.compile.service_credential_slots import credential_slots
 from egress.rules.decide.policy import Policy
 from egress.types import Cookies, Decision, Redirects
-from tests.presets.preset_samples import NAMES, ask, decoded, example_arguments, policy, sent
+from tests.presets.preset_samples import NAMES, ask, ask_git, decoded, example_arguments, policy, sent
 
 GITHUB = {"write": ["acme/widgets"]}
 GITLAB = {"write": ["acme/widgets"], "api_read": ["*"], "api_write": ["acme%2Fwidgets"]}
@@ -38,17 +36,22 @@ def test_an_issue_or_a_gist_cannot_be_opened_elsewhere() -> None:
     assert not gitlab("POST https://gitlab.com/api/v4/snippets").allowed
 
 
-@pytest.mark.parametrize(("service", "host"), [(github, "github.com"), (gitlab, "gitlab.com")])
+@pytest.mark.parametrize("name", ["github", "gitlab"])
 @pytest.mark.parametrize("suffix", ["", ".git"])
-def test_a_push_goes_to_the_named_repository_alone(
-    service: Callable[[str], Decision], host: str, suffix: str
-) -> None:
+def test_a_push_goes_to_the_named_repository_alone(name: str, suffix: str) -> None:
     """S-58: every repository may be read, and one be written."""
-    for request in ("GET {}/info/refs?service=git-receive-pack", "POST {}/git-receive-pack"):
-        assert service(request.format(f"https://{host}/acme/widgets{suffix}")).allowed
-        for foreign in ("mallory/drop", "acme/widgets2", "mallory/widgets", "acme/widgets.evil"):
-            assert not service(request.format(f"https://{host}/{foreign}{suffix}")).allowed
-    assert service(f"POST https://{host}/mallory/drop{suffix}/git-upload-pack").allowed
+    rules, base = policy(name, {"write": ["acme/widgets"]}), f"https://{name}.com"
+
+    def may_push(repository: str) -> bool:
+        refs = f"{base}/{repository}{suffix}/info/refs?service=git-receive-pack"
+        pushed = ask_git(rules, base, f"push {repository}{suffix} create refs/heads/agent/x")
+        assert ask(rules, f"GET {refs}").allowed is pushed.allowed
+        return pushed.allowed
+
+    assert may_push("acme/widgets")
+    for foreign in ("mallory/drop", "acme/widgets2", "mallory/widgets", "acme/widgets.evil"):
+        assert not may_push(foreign)
+    assert ask_git(rules, base, f"fetch mallory/drop{suffix}").allowed
 
 
 @pytest.mark.parametrize(
@@ -264,11 +267,12 @@ def test_a_signed_redirect_passes_only_where_a_download_begins() -> None:
         "GET https://api.github.com/user",
         "GET https://api.github.com/repos/acme/widgets/releases/1/assets",
         "GET https://github.com/acme/widgets/info/refs?service=git-upload-pack",
-        "POST https://github.com/acme/widgets/git-receive-pack",
         "GET https://github.com/acme/widgets/archive/main.tar.gz",
     )
-    assert all(github(request).allowed for request in others)
-    assert {github(request).effects.redirects for request in others} == {Redirects.PASS}
+    push = ask_git(policy("github", GITHUB), "https://github.com", "push acme/widgets refs/heads/agent/x")
+    decisions = [push, *map(github, others)]
+    assert all(decision.allowed for decision in decisions)
+    assert {decision.effects.redirects for decision in decisions} == {Redirects.PASS}
 
 
 def test_no_cookie_reaches_a_sandbox_from_these_services() -> None:

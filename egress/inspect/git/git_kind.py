@@ -34,6 +34,7 @@ from egress.inspect.inspector import (
     RefusalAnswer,
     Unreadable,
     fact_text,
+    is_cut,
 )
 from egress.types import Head
 
@@ -213,7 +214,7 @@ class GitKind:
         repository, options = log.get("git_repository"), log.get("git_options", "")
         if not isinstance(repository, str) or not isinstance(options, str):
             return None
-        if repository.endswith("…") or options.endswith("…"):
+        if is_cut(repository) or is_cut(options):
             return None
         count = log.get("git_refs", 0)
         match log.get("git_service"):
@@ -246,13 +247,14 @@ def _push_facts(
         log["git_options"] = fact_text(" ".join(quote(each, _OPTION_CHARS) for each in changes[0].options))
     for number, change in enumerate(changes, 1):
         forward = " forward" if change.is_forward else ""
-        log[f"git_ref_{number}"] = f"{change.kind} {change.ref} {change.old} {change.new}{forward}"
+        ref = fact_text(change.ref)
+        log[f"git_ref_{number}"] = f"{change.kind} {ref} {change.old} {change.new}{forward}"
     return Facts(items, log, read, can_improve, context)
 
 
 def _recalled(repository: str, change: FactValue | None, options: str) -> RefChange | None:
     read = _CHANGE.fullmatch(change) if isinstance(change, str) else None
-    if read is None:
+    if read is None or is_cut(read[2]):
         return None
     kind: CommandKind = "create" if read[1] == "create" else "update" if read[1] == "update" else "delete"
     asked = tuple(unquote(each) for each in options.split())

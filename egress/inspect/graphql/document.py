@@ -110,6 +110,14 @@ def _name(node: OperationDefinitionNode | FragmentDefinitionNode) -> str:
     return node.name.value if node.name is not None else ""
 
 
+@dataclass(slots=True)
+class _Outer:
+    """The selections of a fragment that are below no field of its own."""
+
+    fields: set[str] = field(default_factory=set)
+    spreads: set[str] = field(default_factory=set)
+
+
 class _Reading:
     """A parsed document, while it is judged."""
 
@@ -119,6 +127,9 @@ class _Reading:
         self.inner_fields: set[str] = set()
         self._spreads: dict[str, set[str]] = {}
         """The fragments that each fragment spreads."""
+        self._inner_spreads: set[str] = set()
+        """The fragments that are spread below some field."""
+        self._outer: dict[str, _Outer] = {}
         for node in document.definitions:
             self._sort(node)
         names = [_name(each) for each in self.operations]
@@ -128,10 +139,13 @@ class _Reading:
             raise DocumentError("graphql.syntax", "it has too many operations")
         if len(set(names)) != len(names) or ("" in names and len(names) > 1):
             raise DocumentError("graphql.document", "its operations cannot be told apart by name")
-        self._wanted = set[str]().union(*(self._walk(each.selection_set) for each in self.operations))
+        self._wanted = set[str]().union(
+            *(self._walk(each.selection_set, _Outer()) for each in self.operations)
+        )
         """The fragments that operations spread."""
         for name, fragment in self.fragments.items():
-            self._spreads[name] = self._walk(fragment.selection_set)
+            outer = self._outer[name] = _Outer()
+            self._spreads[name] = self._walk(fragment.selection_set, outer)
 
     def _sort(self, node: object) -> None:
         from graphql.language import FragmentDefinitionNode, OperationDefinitionNode  # noqa: PLC0415
@@ -148,8 +162,8 @@ class _Reading:
         else:
             raise DocumentError("graphql.document", "it defines more than operations and fragments")
 
-    def _walk(self, root: SelectionSetNode) -> set[str]:
-        """Look at every selection below; return the fragments that are spread."""
+    def _walk(self, root: SelectionSetNode, outer: _Outer) -> set[str]:
+        """Look at every selection below; return the fragments that are spread, and note those of `root`."""
         from graphql.language import FieldNode, FragmentSpreadNode, InlineFragmentNode  # noqa: PLC0415
 
         spread: set[str] = set()
@@ -164,10 +178,10 @@ class _Reading:
             for each in selected.selections:
                 if isinstance(each, FragmentSpreadNode):
                     spread.add(each.name.value)
+                    (self._inner_spreads if is_inner else outer.spreads).add(each.name.value)
                     continue
                 if isinstance(each, FieldNode):
-                    if is_inner:
-                        self.inner_fields.add(each.name.value)
+                    (self.inner_fields if is_inner else outer.fields).add(each.name.value)
                     if each.selection_set is not None:
                         waiting.append((each.selection_set, depth + 1, True))
                 elif isinstance(each, InlineFragmentNode):
@@ -195,6 +209,17 @@ class _Reading:
                     ready.append(user)
         if done != len(left):
             raise DocumentError("graphql.document", "a fragment contains itself")
+        self._note_inner_fragments()
+
+    def _note_inner_fragments(self) -> None:
+        """Count the outer fields of fragments that are spread below a field: there they are inner ones."""
+        waiting, seen = list(self._inner_spreads), set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                self.inner_fields |= self._outer[name].fields
+                waiting += self._outer[name].spreads
 
     def root_fields(self, operation: OperationDefinitionNode) -> tuple[str, ...]:
         """Return the names of the fields of the operation, those in fragments among them."""

@@ -14,6 +14,7 @@ from typing import Final
 from egress.kubernetes.pod_identity import PARAMETER_PREFIX, PROFILE_ANNOTATION, Annotations, PodIdentity
 from egress.rules.decide.parameters import parameter_fault
 from egress.rules.decide.policy import Policy
+from egress.rules.language.report import quoted
 from egress.types import Parameters, parameters_of
 
 CEILING_ANNOTATION: Final = "egress/profile-max"
@@ -38,7 +39,7 @@ def choose_profile(found: PodIdentity, policy: Policy) -> ProfileChoice:
     template = dict(found.template)
     profile = found.profile or template.get(PROFILE_ANNOTATION) or None
     if profile and profile not in (policy.profiles or ()):
-        return _refused("profile.unknown", "the rules have no profile of this name")
+        return _refused("profile.unknown", f"the rules have no profile {quoted(profile)}")
     ceiling = template.get(CEILING_ANNOTATION)
     # Without a section of profiles everybody has all rules, which is more than any ceiling.
     if ceiling is not None and (policy.profiles is None or (profile or "default") not in _names(ceiling)):

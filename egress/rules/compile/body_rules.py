@@ -106,7 +106,9 @@ def _kind(rule: Rule) -> str:
 def _claim_over(rule: Rule, claims: Sequence[Rule]) -> Rule | None:
     paths = rule.widest.paths
     for claim in claims:
-        claimed = claim.predicates.paths
+        body, claimed = claim.widest.body, claim.predicates.paths
+        if claimed is not None and body is not None:
+            claimed += body.closes
         if claimed is None or (
             paths and all(any(path_covers(glob, path) for glob in claimed) for path in paths)
         ):

@@ -15,6 +15,7 @@ from egress.request_name_folding import fold_cookie, fold_header, fold_parameter
 from egress.rules.compile.overlap import rules_may_meet
 from egress.rules.decide.entry import Entry, Rule, ScopedInjection
 from egress.rules.decide.policy import SecretSpec
+from egress.rules.decide.predicates import Predicates
 from egress.rules.language.credential_guess import looks_like_credential
 from egress.rules.language.model import (
     INJECTION_KINDS,
@@ -303,7 +304,12 @@ def _meeting_rules(
         return [rule for rule in rules if item.rules is None or rule.ref.id in item.rules]
 
     pairs = product(meant(one), meant(other))
-    return next(((a, b) for a, b in pairs if a.ref == b.ref or rules_may_meet(a.widest, b.widest)), None)
+    return next(((a, b) for a, b in pairs if a.ref == b.ref or _may_meet(a.widest, b.widest)), None)
+
+
+def _may_meet(one: Predicates, other: Predicates) -> bool:
+    # On a path that a rule on bodies claims, no other rule allows anything.
+    return (one.body is None) == (other.body is None) and rules_may_meet(one, other)
 
 
 def _remedy(one: ScopedInjection, other: ScopedInjection, rule: Rule, beside: Rule) -> str:

@@ -1,7 +1,7 @@
-"""Compare path patterns: whether two can match the same path, and whether one covers the other.
+"""Compare patterns of paths and repositories: whether two can match the same, and whether one covers another.
 
-`rules_may_meet` is exact for paths. `rule_covers` is sound but not complete: yes is always right, so a
-lint built on it never raises a false alarm.
+`rules_may_meet` is exact for paths and repositories. `rule_covers` is sound but not complete: yes is always
+right, so a lint built on it never raises a false alarm.
 """
 
 from __future__ import annotations
@@ -10,19 +10,38 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from egress.rules.decide.git_predicate import GitPredicate
 from egress.rules.decide.globs import PathGlob, ValueGlob
+from egress.rules.decide.name_glob import NameGlob
 from egress.rules.decide.predicates import Predicates
 
 _ESCAPE = re.compile("%([0-9A-F]{2})")
 
 
 def rules_may_meet(one: Predicates, other: Predicates) -> bool:
-    """Report whether some request could fit both, judged by methods and paths."""
+    """Report whether some request could fit both, judged by methods, paths and repositories of git."""
     if one.methods is not None and other.methods is not None and one.methods.isdisjoint(other.methods):
         return False
+    # The paths of git are those of every repository.
+    if isinstance(one.body, GitPredicate) and isinstance(other.body, GitPredicate):
+        return _repositories_may_meet(one.body, other.body)
     if one.paths is None or other.paths is None:
         return True
     return any(paths_may_meet(a, b) for a in one.paths for b in other.paths)
+
+
+def _repositories_may_meet(one: GitPredicate, other: GitPredicate) -> bool:
+    """Report whether some fetch, or some push, is about a repository of both."""
+    pushed = [each.push.repos if each.push is not None else None for each in (one, other)]
+    # A deny of pushes without repositories is about all of them.
+    may_push = None not in pushed and (
+        () in pushed or any(_names_may_meet(a, b) for a in pushed[0] or () for b in pushed[1] or ())
+    )
+    return may_push or any(_names_may_meet(a, b) for a in one.fetch for b in other.fetch)
+
+
+def _names_may_meet(one: NameGlob, other: NameGlob) -> bool:
+    return _segments_may_meet(one.text.split("/"), other.text.split("/"))
 
 
 def rule_covers(one: Predicates, other: Predicates) -> bool:
@@ -43,7 +62,11 @@ def values_cover(one: Predicates, other: Predicates) -> bool:
 
 def paths_may_meet(one: PathGlob, other: PathGlob) -> bool:
     """Report whether some path matches both patterns."""
-    here, there = _runs(one.segments), _runs(other.segments)
+    return _segments_may_meet(one.segments, other.segments)
+
+
+def _segments_may_meet(one: Segments, other: Segments) -> bool:
+    here, there = _runs(one), _runs(other)
     if len(here) == 1:
         return _fits(there, here[0], _segments_meet)
     if len(there) == 1:

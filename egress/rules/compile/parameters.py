@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from egress.rules.compile.git_rules import git_texts
+from egress.rules.compile.placeholders import check_placeholders_in, with_sample
 from egress.rules.compile.single_rules import RuleIds, expires_of, handling_of, predicates_of
 from egress.rules.decide.entry import Entry, Rule
-from egress.rules.decide.globs import ValueGlob, path_glob
+from egress.rules.decide.globs import PathGlob, ValueGlob, path_glob
 from egress.rules.decide.paths import to_wire_text
 from egress.rules.decide.policy import ParameterSpec
 from egress.rules.decide.predicates import NamedGlob, Predicates
 from egress.rules.decide.rule_template import (
     PARAMETER_NAME,
-    PLACEHOLDER,
     PLACEHOLDER_START,
     RuleTemplate,
     path_template,
@@ -25,8 +26,6 @@ from egress.rules.language.report import DocumentCursor, Report, did_you_mean, q
 from egress.rules.language.value_pattern import parse_value_pattern, value_fault
 
 _NAME_HINT = "names begin with a letter, and have up to 32 letters, digits, - and _"
-_SAMPLE = "x"
-"""A value with which a text is read to find its mistakes."""
 
 
 def compile_parameter(name: str, model: ParameterItem, at: DocumentCursor) -> ParameterSpec | None:
@@ -73,13 +72,14 @@ def check_placeholders(
 def allow_predicates(model: Allow | Host, at: DocumentCursor) -> tuple[Predicates, RuleTemplate | None]:
     """Compile the predicates of an allow rule, and its template if it has placeholders."""
     texts = [*(model.paths or ()), *_values(model.query), *_values(model.headers)]
+    texts += git_texts(model.git) if isinstance(model, Allow) else ()
     if not any(PLACEHOLDER_START in text for text in texts):
         return predicates_of(model, at), None
     _check_texts(model, at)
     # Read with a sample value first: that finds every mistake of the text around the placeholders.
     sample = model.model_copy(
         update={
-            "paths": model.paths and [_with_sample(text) for text in model.paths],
+            "paths": model.paths and [with_sample(text) for text in model.paths],
             "query": model.query and _sampled(model.query),
             "headers": model.headers and _sampled(model.headers),
         }
@@ -110,24 +110,31 @@ def implicit_rule(model: Host | Network, at: DocumentCursor, ids: RuleIds) -> Ru
 
 
 def _template(model: Allow | Host, made: Predicates, names: frozenset[str]) -> RuleTemplate:
-    pairs = list(zip(model.paths or (), made.paths or (), strict=True))
+    if model.paths is None:
+        # What is left has no path, or stands for paths of its own.
+        pairs: list[tuple[str, PathGlob]] = []
+    else:
+        pairs = list(zip(model.paths, made.paths or (), strict=True))
     is_open = [PLACEHOLDER_START in text for text, _ in pairs]
     written = replace(
         made,
-        paths=made.paths
-        and tuple(path_template(text) if is_open[at] else glob for at, (text, glob) in enumerate(pairs)),
+        paths=tuple(path_template(text) if is_open[at] else glob for at, (text, glob) in enumerate(pairs))
+        if pairs
+        else made.paths,
         query=_named(model.query, made.query, widest=False),
         headers=_named(model.headers, made.headers, widest=False),
     )
     widest = replace(
         made,
-        paths=made.paths
-        and tuple(
+        paths=tuple(
             path_glob(widest_path(text), encoded_slash=made.encoded_slash) if is_open[at] else glob
             for at, (text, glob) in enumerate(pairs)
-        ),
+        )
+        if pairs
+        else made.paths,
         query=_named(model.query, made.query, widest=True),
         headers=_named(model.headers, made.headers, widest=True),
+        body=made.body and made.body.with_texts(widest_path),
     )
     return RuleTemplate(written, widest, names)
 
@@ -145,23 +152,11 @@ def _named(model: NamedGlobs | None, made: tuple[NamedGlob, ...], *, widest: boo
 def _check_texts(model: Allow | Host, at: DocumentCursor) -> None:
     for number, text in enumerate(model.paths or ()):
         for segment in text.split("/"):
-            _check_text(segment, at / "paths" / number)
+            check_placeholders_in(segment, at / "paths" / number)
     for key, named in (("query", model.query), ("headers", model.headers)):
         for name, value in (named or {}).items():
             if isinstance(value, str):
-                _check_text(value, at / key / name)
-
-
-def _check_text(text: str, at: DocumentCursor) -> None:
-    if PLACEHOLDER_START not in text:
-        return
-    if PLACEHOLDER_START in PLACEHOLDER.sub("", text):
-        at.error("this placeholder is not one", "write {param.NAME}")
-    if "*" in text:
-        at.error(
-            "a wildcard stands beside a placeholder",
-            "a value is a literal: put the wildcard into another segment, or into the parameter's pattern",
-        )
+                check_placeholders_in(value, at / key / name)
 
 
 def _values(named: NamedGlobs | None) -> Iterator[str]:
@@ -169,8 +164,4 @@ def _values(named: NamedGlobs | None) -> Iterator[str]:
 
 
 def _sampled(named: NamedGlobs) -> NamedGlobs:
-    return {name: _with_sample(value) if isinstance(value, str) else value for name, value in named.items()}
-
-
-def _with_sample(text: str) -> str:
-    return PLACEHOLDER.sub(_SAMPLE, text)
+    return {name: with_sample(value) if isinstance(value, str) else value for name, value in named.items()}

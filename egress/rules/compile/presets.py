@@ -1,13 +1,15 @@
 """Presets: ready rules for well-known services, as data with parameters.
 
-Theory of operation. A preset is a rule file with `${parameter}` in host keys, paths and secret names,
-and nowhere else. Arguments are validated first and substituted into parsed values afterwards, so an
-argument can never change the structure. The result is compiled by the same code as a person's own
+Theory of operation. A preset is a rule file with `${parameter}` in host keys, paths, repositories, refs and
+secret names, and nowhere else. Arguments are validated first and substituted into parsed values afterwards,
+so an argument can never change the structure. The result is compiled by the same code as a person's own
 entries; its positions name the `use:` item and the line of the preset.
 
-A list parameter multiplies the host key or the path that contains it. A rule left without paths is
-dropped: `write: []` removes writing this way. `when: {parameter: choice}` on a rule or an injection drops it
-unless the argument has that choice. An injection for dropped rules alone is dropped, too.
+A parameter whose name has a dot, such as `push.refs`, is given as a key of a mapping: `push: {refs: [...]}`.
+
+A list parameter multiplies the host key, path, repository or ref that contains it. A rule left without paths
+or repositories is dropped: `write: []` removes writing this way. `when: {parameter: choice}` on a rule or an
+injection drops it unless the argument has that choice. An injection for dropped rules alone is dropped, too.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from egress.inspect.git.ref_name import is_ref_name
 from egress.rules.compile.secrets import NAME_PATTERN as SECRET_NAME
 from egress.rules.language import document as documents
 from egress.rules.language.document import Document, Value, ValuePath
@@ -30,7 +33,7 @@ from egress.rules.language.validation import validate
 Argument = str | list[str]
 Arguments = Mapping[str, Argument]
 
-_PARAMETER = re.compile(r"\$\{([a-z][a-z0-9_]*)\}")
+_PARAMETER = re.compile(r"\$\{([a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)?)\}")
 # Also matches malformed parameters, so that each of them is reported.
 _ANY_PARAMETER = re.compile(r"\$\{([^}]*)\}?")
 _PATH_FRAGMENT = re.compile(r"[A-Za-z0-9._~!$&'()*+,=:@%-]+(?:/[A-Za-z0-9._~!$&'()*+,=:@%-]+)*")
@@ -40,7 +43,16 @@ class Parameter(Model):
     """The allowed arguments of a `${name}`."""
 
     type: Literal[
-        "host", "secret", "path", "choice", "list of host", "list of secret", "list of path", "list of choice"
+        "host",
+        "secret",
+        "path",
+        "ref",
+        "choice",
+        "list of host",
+        "list of secret",
+        "list of path",
+        "list of ref",
+        "list of choice",
     ]
     help: str
     wildcard: bool = False
@@ -76,6 +88,18 @@ class Preset:
 
 
 _CONDITIONAL_KEYS = ("allow", "deny", "inject")
+_BRANCHES = "refs/heads/"
+_OPENING_LISTS = ("paths", "fetch", "repos", "refs")
+"""Lists that say to what a rule is about: where an argument leaves one empty, nothing is left of the rule."""
+_PARAMETER_POSITIONS = (
+    ["paths"],
+    *(
+        [rules, *keys]
+        for rules in ("allow", "deny")
+        for keys in (["paths"], ["git", "fetch"], ["git", "push", "repos"], ["git", "push", "refs"])
+    ),
+)
+"""The lists of an entry in which `${...}` is substituted."""
 HEAD_KEYS = ("title", "parameters", "example")
 RULE_KEYS = ("secrets", "hosts", "tests")
 
@@ -110,7 +134,8 @@ def _check_parameters(rules: dict[str, Value], head: PresetHead, at: DocumentCur
     for name in head.parameters:
         if not _PARAMETER.fullmatch(f"${{{name}}}"):
             (at / "parameters" / name).key_error(
-                f"{quoted(name)} is not a parameter name", "lower-case letters, digits and _"
+                f"{quoted(name)} is not a parameter name",
+                "lower-case letters, digits and _, with a dot before a key of a mapping",
             )
     for text, path, here, is_key in _texts(rules, (), at):
         if "${" not in text:
@@ -119,7 +144,7 @@ def _check_parameters(rules: dict[str, Value], head: PresetHead, at: DocumentCur
         if not _takes_parameters(path, is_key=is_key):
             here.error(
                 "parameters are not substituted here",
-                "use them only in host keys, paths and names of secrets",
+                "use them only in host keys, paths, repositories, refs and names of secrets",
             )
         # A parameter counts as known only in its exact spelling.
         sound = {*_PARAMETER.findall(text)} & {*head.parameters}
@@ -181,23 +206,43 @@ def expand(preset: Preset, given: object, use: DocumentCursor) -> Document | Non
 def _arguments(preset: Preset, given: dict[str, Value], use: DocumentCursor) -> Arguments | None:
     errors = len(use.report.findings)
     parameters = preset.head.parameters
-    for name in given:
+    found = {name: (value, at) for name, value, at in _named_arguments(preset, given, use / preset.name)}
+    for name, (_, at) in found.items():
         if name not in parameters:
-            (use / preset.name / name).key_error(
+            at.key_error(
                 f"the preset {preset.name} has no parameter {quoted(name)}", did_you_mean(name, parameters)
             )
     arguments: dict[str, Argument] = {}
     for name, parameter in parameters.items():
-        if name in given:
-            argument = _argument(parameter, given[name], use / preset.name / name)
+        if name in found:
+            argument = _argument(parameter, *found[name])
         elif parameter.default is not None:
-            argument = parameter.default
+            argument = _argument(parameter, _as_value(parameter.default), use)
         else:
             use.error(f"the preset {preset.name} needs the parameter {quoted(name)}", parameter.help)
             continue
         if argument is not None:
             arguments[name] = argument
     return arguments if len(use.report.findings) == errors else None
+
+
+def _named_arguments(
+    preset: Preset, given: dict[str, Value], at: DocumentCursor
+) -> Iterator[tuple[str, Value, DocumentCursor]]:
+    """Yield the arguments with their places; a key of a mapping has the name `MAPPING.KEY`."""
+    parts = (name.partition(".") for name in preset.head.parameters if "." in name)
+    mappings = {group: key for group, _, key in parts}
+    for name, value in given.items():
+        group, dot, _ = name.partition(".")
+        if group not in mappings:
+            yield name, value, at / name
+        elif isinstance(value, dict) and not dot:
+            yield from ((f"{name}.{key}", item, at / name / key) for key, item in value.items())
+        else:
+            (at / name).error(
+                f"the parameter {quoted(group)} must be a mapping",
+                f"write {group}: {{{mappings[group]}: ...}}",
+            )
 
 
 def _argument(parameter: Parameter, value: Value, at: DocumentCursor) -> Argument | None:
@@ -218,7 +263,9 @@ def _single(parameter: Parameter, value: Value, at: DocumentCursor) -> str | Non
     if problem is not None:
         at.error(problem, parameter.help)
         return None
-    return value
+    # A ref without its whole name is a branch.
+    is_branch = parameter.kind == "ref" and not value.startswith("refs/")
+    return _BRANCHES + value if is_branch else value
 
 
 def _problem(parameter: Parameter, value: str) -> str | None:
@@ -232,6 +279,10 @@ def _problem(parameter: Parameter, value: str) -> str | None:
         return None if SECRET_NAME.fullmatch(value) else f"{quoted(value)} is not a secret name"
     if "*" in value and not parameter.wildcard:
         return "this parameter cannot contain a wildcard"
+    if parameter.kind == "ref":
+        ref = value if value.startswith("refs/") else _BRANCHES + value
+        is_ref = is_ref_name(ref.replace("*", "x"))
+        return None if is_ref else f"{quoted(value)} is neither a branch such as agent/** nor a ref"
     if parameter.kind == "path":
         # A `..` segment could lead out of the path that the preset opens.
         segments = value.split("/")
@@ -291,8 +342,8 @@ class _Expansion:
                 self.dropped.add(str(value.get("id")))
                 return None
             copy = self._mapping(part, value, path)
-            # An empty list argument left no path: the rule is gone, not open.
-            if value.get("paths") and copy.get("paths") == []:
+            # An empty list argument left no path or repository: the rule is gone, not open.
+            if _is_emptied(value, copy):
                 self.dropped.add(str(value.get("id")))
                 return None
             return copy
@@ -361,12 +412,22 @@ def _takes_parameters(path: ValuePath, *, is_key: bool) -> bool:
         return names[2:] == ["hosts"]
     if "inject" in names[2:3]:
         return names[-1] in ("secret", "bearer")
-    return path[0] == "hosts" and names[2:] in (["paths"], ["allow", "paths"], ["deny", "paths"])
+    return path[0] == "hosts" and names[2:] in _PARAMETER_POSITIONS
+
+
+def _is_emptied(value: dict[str, Value], copy: dict[str, Value]) -> bool:
+    """Report whether arguments have left nothing of a list that a rule, or its `git`, is about."""
+    lists = any(value.get(key) and copy.get(key) == [] for key in _OPENING_LISTS)
+    return lists or any(key in value and key not in copy for key in ("git", "push"))
 
 
 def _is_conditional(path: ValuePath) -> bool:
     """Report whether `when:` counts here: on the items of an entry's rules and injections."""
     return len(path) == 4 and path[0] == "hosts" and path[2] in _CONDITIONAL_KEYS
+
+
+def _as_value(argument: Argument) -> Value:
+    return [*argument] if isinstance(argument, list) else argument
 
 
 def _as_list(argument: Argument) -> list[str]:

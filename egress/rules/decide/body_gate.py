@@ -49,26 +49,32 @@ class BodyGate:
         """
         path, query = paths.split_target(self.head.target)
         readings = deny_readings(path)
-        is_claimed = self.route.claims.first(readings, query, self.head) is not None
+        claims = tuple(self.route.claims.applying(readings, query, self.head))
         denies = tuple(self.plan.body_deny.applying(readings, query, self.head))
-        if is_claimed:
+        if claims:
             # Neither a plain rule nor a grant opens a path on which some rule reads the body.
             rules = [rule for rule in rules if rule.predicates.body is not None]
         elif not denies:
             return None
         if rules or is_observing(self.policy, self.route.entry):
-            return self._read(rules, denies, found)
-        if not is_claimed:
+            # Observe mode records what a body says, and lets none pass that cannot be read.
+            return self._read(rules, denies, found, claims)
+        if not claims:
             return None
         code = "rule.websocket" if self.head.websocket else "rule.none"
         return denied(self.route, (code, None), self.head.target)
 
     def _read(
-        self, rules: Sequence[Rule], denies: Sequence[Rule], found: Facts | Unreadable | None
+        self,
+        rules: Sequence[Rule],
+        denies: Sequence[Rule],
+        found: Facts | Unreadable | None,
+        claims: Sequence[Rule],
     ) -> Decision:
-        kind = body_kind(rules, denies)
-        if not (rules or denies):
+        asking = (*rules, *denies) or claims
+        if not any(rule.predicates.body for rule in asking):
             return observed(self.policy, self.route, self.head.target)
+        kind = body_kind(asking)
         if kind is None:
             # A body cannot be two languages, so no verdict would be safe.
             return denied(self.route, ("body.ambiguous", None), self.head.target)
@@ -118,9 +124,9 @@ class BodyJudgement:
     is_unreadable: bool = False
 
 
-def body_kind(rules: Sequence[Rule], denies: Sequence[Rule]) -> BodyKind | None:
+def body_kind(rules: Sequence[Rule]) -> BodyKind | None:
     """Return the kind of body that these rules are about; None where they are about several."""
-    names = {each.kind for rule in (*rules, *denies) if (each := rule.predicates.body) is not None}
+    names = {each.kind for rule in rules if (each := rule.predicates.body) is not None}
     return KINDS.get(names.pop()) if len(names) == 1 else None
 
 

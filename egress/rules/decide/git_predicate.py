@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, Self
 
 from egress.inspect.git.git_kind import GitFetch, GitPushStart, RefChange
 from egress.rules.decide.body_predicate import BodyMiss, FieldValue
-from egress.rules.decide.globs import ValueGlob
+from egress.rules.decide.globs import PathGlob, ValueGlob, path_glob
 from egress.rules.decide.name_glob import NameGlob
 
 Update = Literal["fast-forward", "any"]
 
 _TAGS: Final = "refs/tags/"
+CLOSED_PATHS: Final = tuple(
+    map(
+        path_glob,
+        (
+            # The files of a repository, as the old protocol reads them, and WebDAV writes them.
+            *("/**/objects/*/*", "/**/*.git/HEAD", "/**/*.git/objects/**", "/**/*.git/refs/**"),
+            # LFS, whose answers hold credentials for other hosts.
+            *("/**/info/lfs/**", "/**/gitlab-lfs/**"),
+        ),
+    )
+)
+"""Paths beside those of smart HTTP by which a repository is read or written past its refs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +52,10 @@ class GitPredicate:
     @property
     def kind(self) -> str:
         return "git"
+
+    @property
+    def closes(self) -> tuple[PathGlob, ...]:
+        return CLOSED_PATHS
 
     def expanded(self, item: object) -> tuple[object, ...] | None:
         del item
@@ -78,6 +94,15 @@ class GitPredicate:
         if self.push is not None:
             fields["push"] = dict(_push_fields(self.push))
         return fields
+
+    def with_texts(self, change: Callable[[str], str]) -> Self:
+        def changed(globs: tuple[NameGlob, ...]) -> tuple[NameGlob, ...]:
+            return tuple(NameGlob(change(glob.text)) for glob in globs)
+
+        push = self.push
+        if push is not None:
+            push = replace(push, repos=changed(push.repos), refs=changed(push.refs))
+        return replace(self, fetch=changed(self.fetch), push=push)
 
 
 def _change_miss(push: PushTerms, change: RefChange) -> BodyMiss | None:

@@ -202,7 +202,7 @@ class HostRoute:
             entry is not None and entry.expires is None and any(rule.expires is None for rule in allow)
         )
         # Of a rule that has expired, or whose parameters have no value, the claim stays.
-        self.claims = claims or DenyGate([_claim(rule) for rule in allow if rule.widest.body is not None])
+        self.claims = claims or DenyGate(_claims(allow))
         """The paths that only rules on bodies may allow."""
         self.reads_bodies = bool(self.claims.rules) or any(rule.predicates.body for rule in deny)
         """Some rule asks for facts of a body."""
@@ -343,9 +343,19 @@ def denies_everything(predicates: Predicates) -> bool:
     )
 
 
-def _claim(rule: Rule) -> Rule:
-    """Return the claim of a rule: its paths, by any method."""
-    return Rule(rule.ref, Predicates(paths=rule.widest.paths, encoded_slash=rule.widest.encoded_slash))
+def _claims(rules: Sequence[Rule]) -> list[Rule]:
+    """Return the claims of rules, by any method: their paths, and those that they close beside them."""
+    claims: dict[object, Rule] = {}
+    for rule in rules:
+        if (body := rule.widest.body) is None:
+            continue
+        own = Predicates(paths=rule.widest.paths, encoded_slash=rule.widest.encoded_slash, body=body)
+        beside = Predicates(paths=body.closes)
+        # All rules of one kind may have the same paths, as those of git do.
+        claims.setdefault((body.kind, own.paths, own.encoded_slash), Rule(rule.ref, own))
+        if body.closes:
+            claims.setdefault(body.closes, Rule(rule.ref, beside))
+    return list(claims.values())
 
 
 def _fitting_regex(candidates: Sequence[Predicates]) -> re.Pattern[str] | None:

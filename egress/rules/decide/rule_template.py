@@ -1,8 +1,9 @@
 """Rules with placeholders: `{param.NAME}` stands for a value that each sandbox has for itself.
 
-A placeholder stands in a path, or in the value of a header or query parameter, of an allow rule. Its value is
-put into the text that was written, and the result is read like any other rule. Characters of values have no
-meaning in patterns, so a value is a literal wherever it stands: it can hold neither a wildcard nor an escape.
+A placeholder stands in a path, in the value of a header or query parameter, or in a repository or ref of git,
+of an allow rule. Its value is put into the text that was written, and the result is read like any other rule.
+Characters of values have no meaning in patterns, so a value is a literal wherever it stands: it can hold
+neither a wildcard nor an escape.
 
 Until then the rule itself fits nothing, so that code which forgets the values allows nothing.
 """
@@ -53,7 +54,7 @@ class RuleTemplate:
             content_types=written.content_types,
             websocket=written.websocket,
             encoded_slash=written.encoded_slash,
-            body=written.body,
+            body=written.body and written.body.with_texts(lambda text: _put(text, values)),
         )
 
 

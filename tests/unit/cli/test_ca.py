@@ -155,7 +155,7 @@ def test_rotate_for_a_profile_that_is_not_there_changes_nothing(state: Path) -> 
     Path("hosts.yaml").write_text(
         "version: 1\nhosts:\n  a.example.com: {}\nprofiles:\n  ci: { hosts: [a.example.com] }\n"
     )
-    with pytest.raises(UsageError, match="no such profile"):
+    with pytest.raises(UsageError, match="no profile `default`"):
         run("rotate", "--constrain")
     assert not state.exists()
     assert run("rotate", "--constrain", "--profile", "ci") == 0

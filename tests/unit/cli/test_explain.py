@@ -290,3 +290,57 @@ def test_the_question_of_git_before_a_push_has_no_body(capsys: Captured) -> None
     assert main(["explain", "GET", asked.format("app"), "git.yaml"]) == 0
     assert main(["explain", "GET", asked.format("other"), "git.yaml"]) == 1
     assert "code git.repository, status 403" in squeezed(capsys.readouterr().out)
+
+
+GIT = """\
+version: 1
+hosts:
+  git.example.com:
+    allow:
+      - {id: clone, git: {fetch: ["acme/*"]}}
+      - {id: work, git: {push: {repos: [acme/app], refs: ["refs/heads/agent/**"]}}}
+"""
+ASKED_GIT = ["explain", "POST", "https://git.example.com/", "git.yaml", "--git"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "shown"),
+    [
+        ("fetch acme/docs", 0, ["body git_service: fetch", "forwards /acme/docs/git-upload-pack"]),
+        ("push acme/app.git create refs/heads/agent/x", 0, ["body git_service: push"]),
+        (
+            "push acme/app refs/heads/main",
+            1,
+            [
+                "code git.ref, status 403",
+                "body update refs/heads/main decides",
+                "allow work only refs refs/heads/agent/** git.yaml:6:9",
+            ],
+        ),
+        ("push acme/app force refs/heads/agent/x", 1, ["allow work update: fast-forward git.yaml:6:9"]),
+        ("push acme/docs refs/heads/agent/x", 1, ["allow work only push of acme/app git.yaml:6:9"]),
+    ],
+)
+def test_a_request_of_git_is_asked_about_in_words(
+    asked: str, status: int, shown: list[str], capsys: Captured
+) -> None:
+    Path("git.yaml").write_text(GIT, "utf-8")
+    assert main([*ASKED_GIT, asked]) == status
+    printed = squeezed(capsys.readouterr().out)
+    assert set(shown) <= set(printed), printed
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--git", "clone acme/app"], "this is no request of git"),
+        (["--git", "push acme/app main"], "not the full name of a ref"),
+        (["--git", "fetch https://git.example.com/acme/app"], "the repository stands below the URL"),
+        (["--git", "fetch acme/app", "--body", "x"], "leave --body out"),
+    ],
+)
+def test_a_request_that_git_would_not_send_is_refused(words: list[str], said: str, capsys: Captured) -> None:
+    Path("git.yaml").write_text(GIT, "utf-8")
+    assert main(["explain", "POST", "https://git.example.com", "git.yaml", *words]) == 2
+    assert said in capsys.readouterr().err
+    assert main(["explain", "GET", "https://git.example.com", "git.yaml", "--git", "fetch acme/app"]) == 2

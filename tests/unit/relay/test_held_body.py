@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from egress.http1 import CHUNKED, Framing
-from egress.relay.held_body import MAX_SEARCH_SECONDS, MAX_SEARCHED_BYTES, HeldBody
+from egress.relay.held_body import MAX_SEARCH_SECONDS, MAX_SEARCHED_BYTES, HeldAccount, HeldBody
+from egress.shares.pool import Resource, SharePool
 
 LONG = 10 * MAX_SEARCHED_BYTES
 
@@ -70,3 +71,22 @@ def test_small_pieces_become_one() -> None:
     taken = held.take()
     assert b"".join(taken) == b"".join(pieces)
     assert len(taken) < 10
+
+
+def test_pieces_go_one_by_one_and_give_their_share_back() -> None:
+    pool = SharePool()
+    account = pool.account("box")
+    held, taken = HeldBody(), HeldAccount(account)
+    for data in (b"x" * 20_000, b"y" * 20_000):
+        assert taken.take(len(data))
+        held.keep(data)
+    assert pool.count("box", Resource.HELD_BODIES) == 40_000
+    assert held.take_first() == b"x" * 20_000
+    taken.give(20_000)
+    assert not held.is_empty
+    assert held.take_first() == b"y" * 20_000
+    assert held.is_empty
+    # Bytes that came after the verdict were never taken.
+    taken.give(30_000)
+    taken.close()
+    assert pool.count("box", Resource.HELD_BODIES) == 0

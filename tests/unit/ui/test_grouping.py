@@ -67,3 +67,17 @@ def test_every_line_is_in_exactly_one_row_and_in_order(drawn: list[tuple[str, st
     assert [entry for row in rows for entry in row.entries] == given_entries
     stopped = [entry for entry in given_entries if entry.verdict == "deny"]
     assert sum(group.count for group in denial_groups(stopped)) == len(stopped)
+
+
+def test_a_group_names_the_refs_that_were_refused() -> None:
+    refused = [
+        denied(number, path="/acme/app/git-receive-pack", method="POST", facts={"body_item": item})
+        for number, item in enumerate(
+            ("update refs/heads/main", "update refs/heads/main", "delete refs/heads/x")
+        )
+    ]
+    (group,) = denial_groups(entries(*refused))
+    assert group.examples == [
+        "POST /acme/app/git-receive-pack update refs/heads/main",
+        "POST /acme/app/git-receive-pack delete refs/heads/x",
+    ]

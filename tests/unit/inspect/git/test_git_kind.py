@@ -285,3 +285,20 @@ def test_a_pack_that_proves_nothing_new_is_not_judged_again() -> None:
     end = inspector.end()
     assert isinstance(end, Facts)
     assert end.items == facts[2].items
+
+
+def test_refs_of_the_log_are_cut_and_printable_and_then_recall_nothing() -> None:
+    long, odd = "refs/heads/agent/" + "x" * 500, "refs/heads/agent/\u202egnp.exe\u0085"
+    for ref in (long, odd):
+        found = push(command_lines((ZERO, A, ref)) + pack())
+        assert isinstance(found, Facts)
+        (item,) = found.items
+        assert isinstance(item, RefChange)
+        assert item.ref == ref
+        shown = str(found.log["git_ref_1"])
+        assert shown.isprintable()
+        assert len(shown) < 128 + 2 * 42 + len("create  ")
+        assert GIT.recall(found.log) is None
+    found = push(command_lines((ZERO, A, X)) + pack())
+    assert isinstance(found, Facts)
+    assert GIT.recall(found.log) == Facts(found.items, found.log)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from egress.rules.compile.overlap import path_covers, paths_may_meet, rule_covers, rules_may_meet
+from egress.rules.decide.git_predicate import GitPredicate, PushTerms
 from egress.rules.decide.globs import path_glob
+from egress.rules.decide.name_glob import NameGlob
 from egress.rules.decide.predicates import NamedGlob, Predicates
 
 
@@ -80,3 +82,31 @@ def test_a_rule_that_looks_inside_covers_nothing() -> None:
     inside = Predicates(query=(NamedGlob("a", None),))
     assert not rule_covers(inside, predicates("GET"))
     assert rule_covers(predicates(), inside)
+
+
+def git(fetch: str = "", push: str | None = None) -> Predicates:
+    repos = None if push is None else PushTerms(tuple(map(NameGlob, push.split())))
+    return Predicates(
+        paths=(path_glob("/**/info/refs"),), body=GitPredicate((*map(NameGlob, fetch.split()),), repos)
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "do"),
+    [
+        (git("acme/*"), git("octo/*"), False),
+        (git("acme/*"), git("*/app"), True),
+        (git("acme/**"), git("acme/tools/forge"), True),
+        (git("acme/*"), git("acme/tools/forge"), False),
+        # A request fetches or pushes, never both.
+        (git("acme/app"), git(push="acme/app"), False),
+        (git(push="acme/app"), git("acme/app", "octo/*"), False),
+        (git(push="acme/app"), git(push="acme/app"), True),
+        (git(push="acme/app"), git(push="octo/*"), False),
+        # A deny of pushes may name no repository.
+        (git(push="acme/app"), git(push=""), True),
+    ],
+)
+def test_rules_on_git_meet_in_their_repositories(one: Predicates, other: Predicates, do: bool) -> None:
+    assert rules_may_meet(one, other) is do
+    assert rules_may_meet(other, one) is do

@@ -11,6 +11,9 @@ from tests.unit.rules.rule_samples import NOW, errors, policy, warnings
 HEAD = 'parameters: {repo: {pattern: "[a-z]+/[a-z]+"}}\n'
 
 
+DENY = '{id: d, git: {fetch: ["{param.repo}"]}}'
+
+
 def rule(body: str) -> str:
     return f"{HEAD}hosts: {{a.example: {{allow: [{{id: r, {body}}}]}}}}\n"
 
@@ -23,6 +26,8 @@ def rule(body: str) -> str:
         'paths: ["/a-{param.repo}-b/{param.repo}"]',
         'query: {ref: "{param.repo}"}',
         'headers: {x-repo: "a{param.repo}"}',
+        'git: {fetch: ["{param.repo}"]}',
+        'git: {push: {repos: ["{param.repo}"], refs: ["refs/heads/x/{param.repo}/**"]}}',
     ],
 )
 def test_a_placeholder_stands_in_literal_positions_of_allow_rules(body: str) -> None:
@@ -38,6 +43,19 @@ def test_a_placeholder_stands_in_literal_positions_of_allow_rules(body: str) -> 
         (rule('paths: ["/*{param.repo}/x"]'), "wildcard stands beside"),
         (rule('query: {a: "{param.repo}*"}'), "wildcard stands beside"),
         (rule('paths: ["/{param.}"]'), "placeholder is not one"),
+        (rule('git: {fetch: ["{param.repo}*"]}'), "wildcard stands beside"),
+        (rule('git: {fetch: ["{param.}"]}'), "placeholder is not one"),
+        (rule('git: {fetch: ["{param.repos}"]}'), "`repos` is not declared"),
+        (rule('git: {push: {repos: [a], refs: ["refs/{param.repo}"]}}'), "does not say which refs"),
+        (rule('git: {push: {repos: [a], refs: ["{param.repo}/heads/x"]}}'), "does not say which refs"),
+        (
+            rule('git: {push: {repos: [a], refs: [refs/heads/x], options: ["{param.repo}"]}}'),
+            "not a push option",
+        ),
+        (
+            f"{HEAD}hosts: {{a.example: {{allow: all, deny: [{DENY}]}}}}\n",
+            "stands where none can",
+        ),
         (rule('paths: ["/{param.repo"]'), "placeholder is not one"),
         (rule('paths: ["/{param.a b}"]'), "placeholder is not one"),
         (rule('paths: ["/%2{param.repo}"]'), "broken % escape"),
@@ -151,3 +169,23 @@ hosts:
     assert [line.partition("#")[0] for line in again.splitlines()] == [
         line.partition("#")[0] for line in written.splitlines()
     ]
+
+
+def test_a_value_is_put_into_the_repositories_and_refs_of_git() -> None:
+    text = f"""{HEAD}
+hosts:
+  a.example:
+    allow:
+      - {{id: clone, git: {{fetch: ["{{param.repo}}"]}}}}
+      - {{id: push, git: {{push: {{repos: ["{{param.repo}}"], refs: ["refs/heads/{{param.repo}}/**"]}}}}}}
+    tests:
+      - {{git: fetch acme/app, params: {{repo: acme/app}}, expect: allow clone}}
+      - {{git: fetch acme/app2, params: {{repo: acme/app}}, expect: deny git.repository}}
+      - {{git: fetch acme/app, expect: deny host.closed}}
+      - {{git: push acme/app create refs/heads/acme/app/x, params: {{repo: acme/app}}, expect: allow push}}
+      - {{git: push acme/app create refs/heads/main, params: {{repo: acme/app}}, expect: deny git.ref}}
+      - {{git: push a/b refs/heads/acme/app/x, params: {{repo: acme/app}}, expect: deny git.repository}}
+"""
+    made = policy(text)
+    assert [result.problem for result in run_rule_tests(made, NOW) if result.problem] == []
+    assert "refs/heads/{param.repo}/**" in as_text(made)

@@ -88,8 +88,8 @@ def test_no_rules_at_all_allow_nothing() -> None:
 
 
 def test_a_body_is_of_one_kind() -> None:
-    assert body_kind([AB, BC], []) is not None
-    assert body_kind([AB], [rule("x", "a", kind="other")]) is None
+    assert body_kind([AB, BC]) is not None
+    assert body_kind([AB, rule("x", "a", kind="other")]) is None
 
 
 def test_the_first_part_that_failed_is_named() -> None:

@@ -28,3 +28,4 @@ def test_an_item_of_another_kind_is_never_covered_and_always_denied() -> None:
         assert predicate.denies(object())
         assert predicate.expanded(object()) is None
         assert hash(predicate) is not None
+        assert predicate.with_texts(str) == predicate

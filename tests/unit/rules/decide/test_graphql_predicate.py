@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from egress.inspect.inspector import Facts
 from egress.rules.compile.asked_body import decide_whole
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.policy import Policy
@@ -141,3 +142,24 @@ def test_a_coded_body_is_not_read(coding: str) -> None:
     headers = (*TYPE, ("content-encoding", coding))
     assert ask(policy_of(QUERIES), envelope(READ), headers=headers).code == "body.encoding"
     assert ask(policy_of(QUERIES), envelope(READ), headers=(*TYPE, ("content-encoding", "identity"))).allowed
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "code"),
+    [
+        ("POST", envelope("{other}"), "observed"),
+        ("POST", b"{", "body.json"),
+        ("PUT", envelope(READ), "body.type"),
+        ("GET", b"", "graphql.url_parameters"),
+    ],
+)
+def test_observe_mode_reads_what_no_rule_is_about(method: str, body: bytes, code: str) -> None:
+    """The rule is over, or wants a header that is not there: its path stays one on which bodies are read."""
+    for more in ("expires: 2020-01-01", 'headers: {x-team: "a"}'):
+        policy = policy_of(f"{QUERIES}, {more}", more="\n    mode: observe")
+        head = Head(method, "https", "api.example.test", 443, "/graphql", TYPE)
+        decision, found = decide_whole(policy, SANDBOX, head, NOW, body)
+        assert decision.code == code, more
+        if decision.allowed:
+            assert isinstance(found, Facts)
+            assert found.log == {"graphql_query": "other"}
