@@ -152,7 +152,7 @@ def _forge(preset: str, paths: Sequence[str], arguments: Fields) -> Iterator[str
         yield f"  # Everything the token can read. To narrow it: - {preset}: {{ read: [owner/name] }}"
         yield f"  - {preset}" if not arguments else f"  - {preset}: {flow(arguments)}"
         return
-    yield "  # The git remotes of this folder, read-only. Remove the # to allow pushing, too."
+    yield "  # The git remotes of this folder, read-only. Remove the # for pushes to branches agent/**, too."
     yield f"  - {preset}:"
     for name, value in arguments.items():
         yield f"      {name}: {flow(value)}"

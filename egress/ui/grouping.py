@@ -46,7 +46,7 @@ class DenialGroup:
     newest: LogEntry
     count: int = 0
     paths: dict[str, int] = field(default_factory=dict)
-    """How often each method and path was stopped, with the part of the body that was refused, such as a ref."""
+    """How often each method and path was stopped, with the part of its body, such as a ref."""
     sandboxes: dict[str, int] = field(default_factory=dict)
 
     @property

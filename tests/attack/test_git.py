@@ -188,7 +188,12 @@ def test_the_pieces_of_a_body_change_nothing(number: str) -> None:
 @pytest.mark.parametrize(
     ("headers", "code"),
     [
-        ((("content-type", TYPE), ("content-encoding", "gzip")), "body.encoding"),
+        (
+            (("content-type", TYPE), ("content-encoding", "gzip"), ("content-encoding", "gzip")),
+            "body.encoding",
+        ),
+        ((("content-type", TYPE), ("content-encoding", "gzip, gzip")), "body.encoding"),
+        ((("content-type", TYPE), ("content-encoding", "deflate")), "body.encoding"),
         ((("content-type", TYPE), ("content-encoding", "x-gzip")), "body.encoding"),
         ((("content-type", "text/plain"),), "body.type"),
         ((("content-type", "application/x-git-upload-pack-request"),), "body.type"),
@@ -198,6 +203,15 @@ def test_the_pieces_of_a_body_change_nothing(number: str) -> None:
 def test_a_body_in_disguise_is_not_read(headers: Headers, code: str) -> None:
     """Vector 16."""
     assert push(gzip.compress(ALLOWED["1"]), headers=headers).code == code
+
+
+def test_a_compressed_push_is_read() -> None:
+    """Vector 16: JGit compresses its pushes."""
+    headers = (("content-type", TYPE), ("content-encoding", "gzip"))
+    for number, (body, code) in DENIED.items():
+        assert push(gzip.compress(body), headers=headers).code == code, number
+    for number, body in ALLOWED.items():
+        assert push(gzip.compress(body), headers=headers).allowed, number
 
 
 def test_a_client_that_takes_silence_for_success_gets_the_status() -> None:

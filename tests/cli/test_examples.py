@@ -14,6 +14,7 @@ from tests.cli.command import CONFIG, assert_is_an_answer, egress
 
 DENIED = {
     "egress explain POST https://api.github.com/gists config/hosts.yaml",
+    "egress explain POST https://github.com --git 'push acme/app refs/heads/main'",
     "egress doctor",
     "egress doctor --json",
     "egress doctor --rules config/hosts.yaml --offline",

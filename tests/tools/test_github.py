@@ -99,14 +99,14 @@ def test_gh_works_with_issues(make_lab: LabMaker, tmp_path: Path) -> None:
 def test_gh_clones_and_opens_a_pull_request(make_lab: LabMaker, tmp_path: Path) -> None:
     forge = Forge(make_lab, tmp_path, WITH_GRAPHQL, GH, path=("bin",))
     said = forge.sh(
-        f"gh repo clone acme/widgets -- -q; cd widgets; {IDENTITY}; git checkout -q -b feature;"
-        " echo x >new; git add new; git commit -qm 'add new'; git push -q -u origin feature;"
+        f"gh repo clone acme/widgets -- -q; cd widgets; {IDENTITY}; git checkout -q -b agent/new;"
+        " echo x >new; git add new; git commit -qm 'add new'; git push -q -u origin agent/new;"
         " gh pr create --title T --body B"
     )
     assert said == "https://github.com/acme/widgets/pull/9\n"
     (pull,) = forge.api.pulls
-    assert (pull["title"], pull["headRefName"], pull["baseRefName"]) == ("T", "feature", "main")
-    assert forge.branch("feature") == "add new"
+    assert (pull["title"], pull["headRefName"], pull["baseRefName"]) == ("T", "agent/new", "main")
+    assert forge.branch("agent/new") == "add new"
 
 
 @GH_CLI.proves("the reason for a denial")
@@ -127,9 +127,9 @@ def test_git_clones_and_pushes_over_https(make_lab: LabMaker, tmp_path: Path) ->
     forge = Forge(make_lab, tmp_path, REPOSITORY)
     forge.sh(
         f"git clone -q https://github.com/acme/widgets.git; cd widgets; {IDENTITY}; echo x >new; git add new;"
-        " git commit -qm 'add new'; git push -q origin main; git fetch -q"
+        " git commit -qm 'add new'; git push -q origin main:agent/new; git fetch -q"
     )
-    assert forge.branch("main") == "add new"
+    assert forge.branch("agent/new") == "add new"
 
 
 @GIT.proves("the reason for a denial")
@@ -142,7 +142,23 @@ def test_git_shows_why_a_push_elsewhere_is_denied(make_lab: LabMaker, tmp_path: 
     )
     ran = forge.lab.run("sh", "-ec", script)
     assert ran.status != 0
-    assert "remote: Egress: No rule allows this request." in ran.err, ran.said
+    assert "remote error: Egress: No rule allows this with this repository." in ran.err, ran.said
+
+
+@GIT.proves("the reason for a denial")
+@everywhere()
+@pytest.mark.timeout(400)
+def test_git_shows_why_a_push_to_main_is_denied(make_lab: LabMaker, tmp_path: Path) -> None:
+    forge = Forge(make_lab, tmp_path, REPOSITORY)
+    before = forge.branch("main")
+    ran = forge.lab.run(
+        *("sh", "-ec"),
+        f"git clone -q https://github.com/acme/widgets; cd widgets; {IDENTITY}; echo x >new; git add new;"
+        " git commit -qm 'add new'; git push -q origin main",
+    )
+    assert ran.status != 0
+    assert "! [remote rejected] main -> main (no rule allows a push to this ref)" in ran.err, ran.said
+    assert forge.branch("main") == before
 
 
 @GIT_SSH.proves("clone", "push")
@@ -152,10 +168,10 @@ def test_git_takes_urls_of_ssh_to_https(make_lab: LabMaker, tmp_path: Path) -> N
     forge = Forge(make_lab, tmp_path, REPOSITORY)
     forge.sh(
         f"git clone -q git@github.com:acme/widgets.git; cd widgets; {IDENTITY}; echo x >new; git add new;"
-        " git commit -qm 'over ssh'; git push -q origin main",
+        " git commit -qm 'over ssh'; git push -q origin main:agent/new",
         env=INSTEAD,
     )
-    assert forge.branch("main") == "over ssh"
+    assert forge.branch("agent/new") == "over ssh"
 
 
 @PYGITHUB.proves("who am I", "issues", "a pull request")

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 from egress.errors import CODES, WireError
 from egress.inspect.git.endpoint import FETCH, PUSH, GitEndpoint, read_endpoint
 from egress.inspect.git.fast_forward import ForwardProof
+from egress.inspect.git.gzip_body import GzipBody
 from egress.inspect.git.pack_commits import MAX_PACK_BYTES
 from egress.inspect.git.push_request import (
     MAX_COMMANDS,
@@ -36,6 +37,7 @@ from egress.inspect.inspector import (
     fact_text,
     is_cut,
 )
+from egress.name_folding import fold_header
 from egress.types import Head
 
 MAX_HELD_BYTES: Final = MAX_PACK_BYTES + 1024 * 1024
@@ -105,8 +107,10 @@ class PushAnswering:
 class PushInspector:
     """Reads the body of a push, as far as it has to be read."""
 
-    def __init__(self, repository: str) -> None:
+    def __init__(self, repository: str, gzip: GzipBody | None = None) -> None:
+        """`gzip` decodes a body that is compressed."""
         self._repository = repository
+        self._gzip = gzip
         self._reader = PushReader()
         self._push: PushRequest | None = None
         self._proof = ForwardProof(())
@@ -114,6 +118,10 @@ class PushInspector:
 
     def feed(self, data: bytes) -> Inspection:
         self._fed += len(data)
+        try:
+            data = data if self._gzip is None else self._gzip.feed(data)
+        except WireError as error:
+            return self._unreadable(error)
         if self._push is not None:
             unproven = self._proof.unproven
             self._proof.feed(data)
@@ -133,6 +141,8 @@ class PushInspector:
 
     def end(self) -> Facts | Unreadable:
         try:
+            if self._gzip is not None:
+                self._gzip.end()
             push = self._push or self._reader.end()
         except WireError as error:
             return self._unreadable(error)
@@ -173,7 +183,7 @@ class GitKind:
     max_held_bytes = MAX_HELD_BYTES
     media_types = frozenset(REQUEST_TYPES.values())
     codings = frozenset({"gzip"})
-    """Of the bodies of fetches, which are not read."""
+    """Bodies of fetches are not read, and those of pushes are decoded."""
 
     def begin(self, head: Head) -> Inspector | Facts | Unreadable:
         endpoint = read_endpoint(head.method, head.target)
@@ -191,7 +201,8 @@ class GitKind:
         if endpoint.is_discovery:
             start = (GitPushStart(endpoint.repository),)
             return _push_facts(endpoint.repository, start, context=context)
-        return PushInspector(endpoint.repository)
+        is_coded = any(_is_coding(name, value) for name, value in head.headers)
+        return PushInspector(endpoint.repository, GzipBody() if is_coded else None)
 
     def answer(self, refusal: Refusal, found: Facts | Unreadable | None) -> RefusalAnswer:
         context = None if found is None else found.context
@@ -262,13 +273,21 @@ def _recalled(repository: str, change: FactValue | None, options: str) -> RefCha
 
 
 def _refused_fields(head: Head, endpoint: GitEndpoint) -> Unreadable | None:
-    """Return why the body of a service is not taken: its type is that of another, or a push is coded."""
-    for name, value in head.headers:
-        if name == "content-type" and value.lower() != REQUEST_TYPES[endpoint.service]:
-            return Unreadable("body.type", "the type is that of another service")
-        if name == "content-encoding" and endpoint.service == PUSH and value.lower() != "identity":
-            return Unreadable("body.encoding", "a push is not coded")
+    """Return why the body of a service is not taken: it is of another's type, or a push is coded oddly."""
+    if any(
+        name == "content-type" and value.lower() != REQUEST_TYPES[endpoint.service]
+        for name, value in head.headers
+    ):
+        return Unreadable("body.type", "the type is that of another service")
+    codings = [name for name, value in head.headers if _is_coding(name, value)]
+    # Coded twice, or by a name that only some servers take for the field, it has several readings.
+    if endpoint.service == PUSH and codings not in ([], ["content-encoding"]):
+        return Unreadable("body.encoding", "a push is coded at most once")
     return None
+
+
+def _is_coding(name: str, value: str) -> bool:
+    return fold_header(name) == "content-encoding" and value.strip(" \t").lower() != "identity"
 
 
 def _report(context: PushAnswering, refusal: Refusal, text: str, *, is_read: bool) -> bytes | None:

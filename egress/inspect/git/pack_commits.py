@@ -1,8 +1,8 @@
-"""The commits at the head of a pack.
+"""The commits of a pack.
 
-git writes commits before all other objects, whole or as deltas of each other. Reading stops at the first
-object that is no commit or tag, at a bound, and at the first fault: the server judges the pack. An object id
-is the digest of the bytes that were read, so no pack can pass one commit off for another.
+git writes commits before all other objects, whole or as deltas of each other; some clients write them last.
+So other objects are passed over. Reading stops at a bound, and at the first fault: the server judges the
+pack. An object id is the digest of the bytes that were read, so no pack can pass one commit off for another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_PACK_BYTES: Final = 16 * 1024 * 1024
 MAX_OBJECTS: Final = 10_000
 MAX_OBJECT_BYTES: Final = 256 * 1024
 MAX_INFLATED_BYTES: Final = 16 * 1024 * 1024
-"""Most bytes of all objects: they are kept for deltas, and a deflated one grows by up to a thousand times."""
+"""Most bytes of all objects. A deflated one grows by up to a thousand times, and commits are kept."""
 FREE_KEPT_BYTES: Final = 64 * 1024
 MAX_GROWTH: Final = 8
 """Commits that are kept are, above so many bytes, at most so many times as long as what came of the pack. A
@@ -29,13 +29,15 @@ MAX_DELTA_BYTES: Final = 512 * 1024
 
 _HEADER_BYTES: Final = 12
 _PIECE_BYTES: Final = 2048
+_PASSED_BYTES: Final = 64 * 1024
+"""Bytes of an object that is passed over that are inflated at once."""
 _VERSIONS: Final = frozenset((2, 3))
 _MAX_OFFSET_BYTES: Final = 5
 _COMMIT: Final = 1
-_TAG: Final = 4
 _OFS_DELTA: Final = 6
 _REF_DELTA: Final = 7
-_KINDS: Final = frozenset((_COMMIT, _TAG, _OFS_DELTA, _REF_DELTA))
+_OTHER_KINDS: Final = frozenset((2, 3, 4))
+"""Trees, blobs and tags."""
 _PARENTS: Final[dict[ObjectFormat, re.Pattern[bytes]]] = {
     "sha1": re.compile(rb"tree [0-9a-f]{40}\n((?:parent [0-9a-f]{40}\n)*+)author "),
     "sha256": re.compile(rb"tree [0-9a-f]{64}\n((?:parent [0-9a-f]{64}\n)*+)author "),
@@ -68,7 +70,9 @@ class PackCommits:
         "_delta_room",
         "_format",
         "_header",
+        "_inflated",
         "_inflated_room",
+        "_is_passed",
         "_kept",
         "_left",
         "_object",
@@ -94,6 +98,10 @@ class PackCommits:
         self._zlib: zlib._Decompress | None = None
         """The decoder of the object that is being read."""
         self._object = bytearray()
+        self._inflated = 0
+        """Bytes of the object so far."""
+        self._is_passed = False
+        """The object is no commit that is read, and not kept."""
         self._commits: dict[int | str, bytes] = {}
         """The content of each commit, by its place and by its id."""
         self.is_over = False
@@ -143,13 +151,12 @@ class PackCommits:
             return False
         if header is None:
             return False
-        # An object of another kind ends the commits, and so does a delta of one.
-        if header.base is not None and header.base not in self._commits:
-            self._stop()
-            return False
+        is_delta = header.base is not None and header.base in self._commits
+        self._is_passed = not (is_delta or header.kind == _COMMIT) or header.size > MAX_OBJECT_BYTES
         self._header, self._start, self._zlib = header, self._place, zlib.decompressobj()
         self._take(header.end)
         self._object.clear()
+        self._inflated = 0
         return True
 
     def _inflate(self, decoder: zlib._Decompress, found: list[Commit]) -> bool:
@@ -157,16 +164,21 @@ class PackCommits:
         size = self._header.size
         while self._buffer and not decoder.eof:
             piece = bytes(self._buffer[:_PIECE_BYTES])
+            # One byte more than the object has: a bound of 0 would be none.
+            room = size + 1 - self._inflated
             try:
-                # One byte more than the object has: a bound of 0 would be none.
-                data = decoder.decompress(piece, size + 1 - len(self._object))
+                data = decoder.decompress(piece, min(room, _PASSED_BYTES) if self._is_passed else room)
             except zlib.error:
                 self._stop()
                 return False
-            self._object += data
+            if not self._is_passed:
+                self._object += data
+            self._inflated += len(data)
             self._inflated_room -= len(data)
-            self._take(len(piece) - len(decoder.unconsumed_tail) - len(decoder.unused_data))
-            if len(self._object) > size or self._inflated_room < 0:
+            # At its end the decoder may name what is left twice.
+            left = decoder.unused_data if decoder.eof else decoder.unconsumed_tail
+            self._take(len(piece) - len(left))
+            if self._inflated > size or self._inflated_room < 0:
                 self._stop()
                 return False
         if not decoder.eof:
@@ -177,13 +189,14 @@ class PackCommits:
     def _end_object(self, found: list[Commit]) -> None:
         self._zlib = None
         self._left = (self._left or 1) - 1
-        whole: bytes | None = bytes(self._object)
-        if len(self._object) != self._header.size:
-            whole = None
-        elif self._header.base is not None:
-            whole = self._resolved(self._commits[self._header.base], bytes(self._object))
-        elif self._header.kind == _TAG:
+        if self._inflated != self._header.size:
+            self._stop()
             return
+        if self._is_passed:
+            return
+        whole: bytes | None = bytes(self._object)
+        if self._header.base is not None:
+            whole = self._resolved(self._commits[self._header.base], bytes(self._object))
         parents = None if whole is None else _PARENTS[self._format].match(whole)
         if whole is None or parents is None:
             self._stop()
@@ -234,7 +247,7 @@ def _object_header(data: bytearray, place: int, id_bytes: int) -> _Header | None
         # Four bits of size in the first byte, seven in each that follows.
         size |= (byte & 0x0F) if at == 0 else (byte & 0x7F) << shift
         shift += 7 if at else 0
-        if size > MAX_OBJECT_BYTES or shift > 32:
+        if size > MAX_INFLATED_BYTES or shift > 32:
             raise ValueError("the object is too large")
         if not byte & 0x80:
             kind, end = (data[0] >> 4) & 7, at + 1
@@ -247,8 +260,8 @@ def _object_header(data: bytearray, place: int, id_bytes: int) -> _Header | None
     if kind == _REF_DELTA:
         base = bytes(data[end : end + id_bytes])
         return None if len(base) < id_bytes else _Header(kind, size, base.hex(), end + id_bytes)
-    if kind not in _KINDS:
-        raise ValueError("the object is no commit")
+    if kind != _COMMIT and kind not in _OTHER_KINDS:
+        raise ValueError("the object is of no kind")
     return _Header(kind, size, None, end)
 
 

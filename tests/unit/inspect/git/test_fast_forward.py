@@ -8,6 +8,8 @@ from tests.unit.inspect.git.git_bytes import (
     BLOB,
     COMMIT,
     OFS_DELTA,
+    TAG,
+    TREE,
     A,
     B,
     C,
@@ -72,12 +74,12 @@ def test_the_content_of_a_commit_proves_nothing_under_another_id() -> None:
         assert unproven(pack_of(fake), RefCommand(X, A, fake.oid)) == {X}
 
 
-def test_commits_behind_another_object_or_as_deltas_prove_nothing() -> None:
+def test_commits_count_wherever_they_stand_and_other_objects_do_not() -> None:
     new = commit(A)
     late = pack([packed(BLOB, b"x"), packed(COMMIT, new.content)])
-    delta = pack([packed(OFS_DELTA, new.content)])
-    assert unproven(late, RefCommand(X, A, new.oid)) == {X}
-    assert unproven(delta, RefCommand(X, A, new.oid)) == {X}
+    assert unproven(late, RefCommand(X, A, new.oid)) == set()
+    for kind in (OFS_DELTA, BLOB, TREE, TAG):
+        assert unproven(pack([packed(kind, new.content)]), RefCommand(X, A, new.oid)) == {X}
 
 
 def test_each_ref_needs_its_own_proof() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from egress.inspect.git.git_kind import (
@@ -68,11 +70,60 @@ def test_the_body_of_a_fetch_is_not_read(coding: str) -> None:
     assert found.log == {"git_repository": "acme/app", "git_service": "fetch"}
 
 
-def test_a_push_is_never_coded() -> None:
+GZIP = ("content-encoding", "gzip")
+
+
+@pytest.mark.parametrize("step", [0, 1, 100])
+def test_a_push_may_be_compressed_once(step: int) -> None:
+    """As JGit does it."""
+    new = commit(A)
+    plain = command_lines((A, new.oid, X)) + pack_of(new)
+    found = push(gzip.compress(plain), step, (PUSH_TYPE, GZIP))
+    assert isinstance(found, Facts)
+    assert found.items == items(plain)
+    deletion = push(gzip.compress(command_lines((A, ZERO, X))), step, (PUSH_TYPE, GZIP))
+    assert isinstance(deletion, Facts)
+    assert deletion.items == (RefChange("acme/app", X, "delete", A, ZERO),)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [(GZIP, GZIP), (GZIP, ("content_encoding", "gzip")), (("content_encoding", "gzip"),)],
+)
+def test_a_push_that_is_coded_oddly_is_not_read(fields: Headers) -> None:
     """Vector 16."""
-    found = begin("POST", "/acme/app/git-receive-pack", PUSH_TYPE, ("content-encoding", "gzip"))
+    found = begin("POST", "/acme/app/git-receive-pack", PUSH_TYPE, *fields)
     assert isinstance(found, Unreadable)
     assert found.code == "body.encoding"
+
+
+CODED = gzip.compress(command_lines((A, ZERO, X)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        command_lines((A, ZERO, X)),
+        CODED[:-3],
+        CODED + b"PACK",
+        CODED + gzip.compress(b"PACK"),
+        # Servers that read on behind a member would move another ref than those that do not.
+        gzip.compress(command_lines((A, ZERO, X))[:-4]) + gzip.compress(FLUSH_PKT),
+        gzip.compress(command_lines((ZERO, A, X))) + gzip.compress(pack()),
+        gzip.compress(command_lines(*((ZERO, A, f"{X}{at}") for at in range(32))) * 2000),
+    ],
+)
+def test_a_compressed_push_with_two_readings_is_refused(body: bytes) -> None:
+    for step in (0, 1):
+        found = push(body, step, (PUSH_TYPE, GZIP))
+        assert isinstance(found, Unreadable)
+        assert found.code == "git.commands"
+
+
+def test_a_push_that_inflates_too_much_is_refused() -> None:
+    found = push(gzip.compress(command_lines((A, B, X)) + b"PACK" + bytes(8 << 20)), 0, (PUSH_TYPE, GZIP))
+    assert isinstance(found, Unreadable)
+    assert found.detail == "The push inflates too much."
 
 
 def test_each_service_has_its_own_type() -> None:

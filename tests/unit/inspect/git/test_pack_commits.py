@@ -53,17 +53,40 @@ def test_reads_commits_and_their_parents(step: int) -> None:
     assert reader.is_over
 
 
-@pytest.mark.parametrize("kind", [TREE, BLOB, OFS_DELTA, REF_DELTA, 0, 5])
-def test_stops_at_the_first_other_object(kind: int) -> None:
+@pytest.mark.parametrize("kind", [OFS_DELTA, REF_DELTA, 0, 5])
+def test_stops_at_an_object_that_cannot_be_read(kind: int) -> None:
     data = pack([packed(COMMIT, FIRST.content), packed(kind, b"x"), packed(COMMIT, SECOND.content)])
     found, reader = read(data)
     assert [each.oid for each in found] == [FIRST.oid]
     assert reader.is_over
 
 
-def test_goes_on_behind_a_tag() -> None:
-    data = pack([packed(TAG, b"object ..."), packed(COMMIT, FIRST.content)])
+@pytest.mark.parametrize("step", [0, 1, 7])
+def test_passes_over_other_objects_whatever_they_hold(step: int) -> None:
+    """Git writes commits first; other clients, such as go-git, write them last."""
+    large = bytes(range(256)) * 600
+    delta = packed(REF_DELTA, b"")[:1] + bytes(20) + zlib.compress(b"\x05\x05\x05hello")
+    others = [packed(TREE, b""), packed(BLOB, large), packed(TAG, b"object ..."), packed(BLOB, FIRST.content)]
+    data = pack([*others[:2], packed(COMMIT, FIRST.content), *others[2:], packed(COMMIT, SECOND.content)])
+    found, reader = read(data, step)
+    assert [each.oid for each in found] == [FIRST.oid, SECOND.oid]
+    assert reader.is_over
+    data = pack([bytes([REF_DELTA << 4 | 8]) + delta[1:], packed(COMMIT, FIRST.content)])
+    assert [each.oid for each in read(data, step)[0]] == [FIRST.oid]
+
+
+def test_a_commit_that_is_too_large_is_passed_over() -> None:
+    data = pack(
+        [packed(COMMIT, commit(message="x" * MAX_OBJECT_BYTES).content), packed(COMMIT, FIRST.content)]
+    )
     assert oids(data) == [FIRST.oid]
+
+
+@pytest.mark.parametrize("size", [1, 70_000])
+def test_an_object_of_another_size_than_it_says_ends_the_pack(size: int) -> None:
+    data = pack([packed(BLOB, bytes(range(256)) * 300, size=size), packed(COMMIT, FIRST.content)])
+    found, reader = read(data)
+    assert (found, reader.is_over) == ([], True)
 
 
 def test_an_empty_pack_is_over_at_once() -> None:
