@@ -281,15 +281,13 @@ def test_two_uses_for_two_repositories_have_a_credential_each() -> None:
         name: {"from": f"env:{name.upper()}", "hosts": ["api.github.com", "github.com"]}
         for name in ("a", "b")
     }
-    uses = [
-        {"github": {"read": ["acme/*"], "write": ["acme/app"], "secret": "a"}},
-        {"github": {"read": ["octo/*"], "write": ["octo/app"], "secret": "b"}, "as": "octo"},
-    ]
-    rules = loaded_uses(uses, secrets=secrets).policy
+    first = {"github": {"read": ["acme/*"], "write": ["acme/app"], "secret": "a"}}
+    second = {"read": ["octo/*"], "write": ["octo/app"], "secret": "b"}
+    rules = loaded_uses([first, {"github": second, "as": "octo"}], secrets=secrets).policy
     assert rules is not None
     for repository, secret in (("acme/app", "a"), ("octo/app", "b")):
         for asked in (f"fetch {repository}", f"push {repository} create refs/heads/agent/x"):
             assert secrets_of(ask_git(rules, "https://github.com", asked)) == {secret}
-    uses[1]["github"]["read"] = ["acme/app"]
-    findings = loaded_uses(uses, secrets=secrets).findings
+    both = [first, {"github": {**second, "read": ["acme/app"]}, "as": "octo"}]
+    findings = loaded_uses(both, secrets=secrets).findings
     assert any("two credentials can meet" in finding.message for finding in findings)

@@ -175,9 +175,7 @@ class PackCommits:
                 self._object += data
             self._inflated += len(data)
             self._inflated_room -= len(data)
-            # At its end the decoder may name what is left twice.
-            left = decoder.unused_data if decoder.eof else decoder.unconsumed_tail
-            self._take(len(piece) - len(left))
+            self._take(len(piece) - len(_left(decoder)))
             if self._inflated > size or self._inflated_room < 0:
                 self._stop()
                 return False
@@ -235,6 +233,11 @@ class PackCommits:
         self._buffer.clear()
         self._object.clear()
         self._commits.clear()
+
+
+def _left(decoder: zlib._Decompress) -> bytes:
+    """Return the bytes that the decoder has not taken; at its end it may name them twice."""
+    return decoder.unused_data if decoder.eof else decoder.unconsumed_tail
 
 
 def _object_header(data: bytearray, place: int, id_bytes: int) -> _Header | None:

@@ -33,9 +33,8 @@ def _java(folder: Path) -> None:
     jars = folder / "jars"
     copy = ("dependency:copy-dependencies", f"-DoutputDirectory={jars}")
     work("mvn", "-q", "--batch-mode", "-f", _PINS / "java/pom.xml", *copy, folder=folder)
-    wanted = dict(
-        reversed(line.split()) for line in (_PINS / "java/jars.sha256").read_text("utf-8").splitlines()
-    )
+    lines = (_PINS / "java/jars.sha256").read_text("utf-8").splitlines()
+    wanted = {name: digest for digest, name in map(str.split, lines)}
     found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in jars.iterdir()}
     if found != wanted:
         raise OSError("the jars are not those that jars.sha256 names")

@@ -8,7 +8,7 @@ import sys
 import pygit2
 
 
-class Told(pygit2.RemoteCallbacks):
+class Told(pygit2.RemoteCallbacks):  # type: ignore[misc]
     """Shows the reason of a refusal, as a program on libgit2 has to do itself."""
 
     refused = 0
