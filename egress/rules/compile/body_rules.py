@@ -12,6 +12,7 @@ from egress.rules.compile.mcp_rules import mcp_predicate
 from egress.rules.compile.overlap import path_covers, rules_may_meet
 from egress.rules.decide.body_predicate import BodyPredicate
 from egress.rules.decide.entry import Entry, Rule
+from egress.rules.decide.git_predicate import closed_paths
 from egress.rules.decide.globs import PathGlob
 from egress.rules.language.model import Allow, Deny, Host
 from egress.rules.language.report import DocumentCursor, Report
@@ -106,9 +107,9 @@ def _kind(rule: Rule) -> str:
 def _claim_over(rule: Rule, claims: Sequence[Rule]) -> Rule | None:
     paths = rule.widest.paths
     for claim in claims:
-        body, claimed = claim.widest.body, claim.predicates.paths
-        if claimed is not None and body is not None:
-            claimed += body.closes
+        claimed = claim.predicates.paths
+        if claimed is not None:
+            claimed += closed_paths(claim.widest.body)
         if claimed is None or (
             paths and all(any(path_covers(glob, path) for glob in claimed) for path in paths)
         ):

@@ -9,6 +9,7 @@ from egress.rules.compile.git_rules import git_texts
 from egress.rules.compile.placeholders import check_placeholders_in, with_sample
 from egress.rules.compile.single_rules import RuleIds, expires_of, handling_of, predicates_of
 from egress.rules.decide.entry import Entry, Rule
+from egress.rules.decide.git_predicate import with_texts
 from egress.rules.decide.globs import PathGlob, ValueGlob, path_glob
 from egress.rules.decide.paths import to_wire_text
 from egress.rules.decide.policy import ParameterSpec
@@ -134,7 +135,7 @@ def _template(model: Allow | Host, made: Predicates, names: frozenset[str]) -> R
         else made.paths,
         query=_named(model.query, made.query, widest=True),
         headers=_named(model.headers, made.headers, widest=True),
-        body=made.body and made.body.with_texts(widest_path),
+        body=with_texts(made.body, widest_path),
     )
     return RuleTemplate(written, widest, names)
 

@@ -6,11 +6,9 @@ where it says so, and a deny rule matches in doubt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, Self
-
-from egress.rules.decide.globs import PathGlob
+from typing import Protocol
 
 FieldValue = str | int | float | bool | list["FieldValue"] | dict[str, "FieldValue"]
 
@@ -37,11 +35,6 @@ class BodyPredicate(Protocol):
         """The name of its kind of body, and its key in a rule."""
         ...
 
-    @property
-    def closes(self) -> tuple[PathGlob, ...]:
-        """Paths besides its own on which a plain rule would open what this predicate is about."""
-        ...
-
     def expanded(self, item: object) -> tuple[object, ...] | None:
         """Return the items that stand behind one that only names them; None where the rule knows no such."""
         ...
@@ -56,8 +49,4 @@ class BodyPredicate(Protocol):
 
     def fields(self) -> Mapping[str, FieldValue]:
         """Return the predicate as it is written in a rule file."""
-        ...
-
-    def with_texts(self, change: Callable[[str], str]) -> Self:
-        """Return the predicate with each text changed in which a placeholder may stand."""
         ...

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, Self
 
 from egress.inspect.git.git_kind import GitFetch, GitPushStart, RefChange
-from egress.rules.decide.body_predicate import BodyMiss, FieldValue
+from egress.rules.decide.body_predicate import BodyMiss, BodyPredicate, FieldValue
 from egress.rules.decide.globs import PathGlob, ValueGlob, path_glob
 from egress.rules.decide.name_glob import NameGlob
 
@@ -53,10 +53,6 @@ class GitPredicate:
     def kind(self) -> str:
         return "git"
 
-    @property
-    def closes(self) -> tuple[PathGlob, ...]:
-        return CLOSED_PATHS
-
     def expanded(self, item: object) -> tuple[object, ...] | None:
         del item
         return None
@@ -96,6 +92,8 @@ class GitPredicate:
         return fields
 
     def with_texts(self, change: Callable[[str], str]) -> Self:
+        """Return the predicate with each repository and ref changed: placeholders stand in them."""
+
         def changed(globs: tuple[NameGlob, ...]) -> tuple[NameGlob, ...]:
             return tuple(NameGlob(change(glob.text)) for glob in globs)
 
@@ -103,6 +101,16 @@ class GitPredicate:
         if push is not None:
             push = replace(push, repos=changed(push.repos), refs=changed(push.refs))
         return replace(self, fetch=changed(self.fetch), push=push)
+
+
+def closed_paths(body: BodyPredicate | None) -> tuple[PathGlob, ...]:
+    """Return the paths besides its own on which a plain rule would open what the predicate is about."""
+    return CLOSED_PATHS if isinstance(body, GitPredicate) else ()
+
+
+def with_texts(body: BodyPredicate | None, change: Callable[[str], str]) -> BodyPredicate | None:
+    """Return a predicate with each text changed in which a placeholder may stand."""
+    return body.with_texts(change) if isinstance(body, GitPredicate) else body
 
 
 def _change_miss(push: PushTerms, change: RefChange) -> BodyMiss | None:

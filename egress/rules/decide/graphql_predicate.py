@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
 
 from egress.inspect.graphql.document import OperationType
 from egress.inspect.graphql.envelope import RootField, StoredDocument
 from egress.rules.decide.body_predicate import BodyMiss, FieldValue
 from egress.rules.decide.github_scope import GithubScope
-from egress.rules.decide.globs import PathGlob, ValueGlob
+from egress.rules.decide.globs import ValueGlob
 
 RootFieldGlobs = tuple[tuple[OperationType, tuple[ValueGlob, ...]], ...]
 """The root fields of each operation type that a rule names."""
@@ -37,10 +36,6 @@ class GraphqlPredicate:
     @property
     def kind(self) -> str:
         return "graphql"
-
-    @property
-    def closes(self) -> tuple[PathGlob, ...]:
-        return ()
 
     def expanded(self, item: object) -> tuple[object, ...] | None:
         if not isinstance(item, StoredDocument):
@@ -95,10 +90,6 @@ class GraphqlPredicate:
         if self.no_fields:
             fields["no_fields"] = list(self.no_fields)
         return fields if self.scope is None else {**fields, **self.scope.fields()}
-
-    def with_texts(self, change: Callable[[str], str]) -> Self:
-        del change
-        return self
 
 
 def _written(globs: tuple[ValueGlob, ...]) -> FieldValue:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from egress.rules.decide.entry import Entry, Handling, Rule, ScopedInjection
+from egress.rules.decide.git_predicate import closed_paths
 from egress.rules.decide.globs import deny_fits_any_reading
 from egress.rules.decide.predicates import Predicates, allow_fits, deny_fits
 from egress.types import Cookies, Effects, Head, Limit, Redirects, Scrub, Slot
@@ -350,11 +351,11 @@ def _claims(rules: Sequence[Rule]) -> list[Rule]:
         if (body := rule.widest.body) is None:
             continue
         own = Predicates(paths=rule.widest.paths, encoded_slash=rule.widest.encoded_slash, body=body)
-        beside = Predicates(paths=body.closes)
+        closed = closed_paths(body)
         # All rules of one kind may have the same paths, as those of git do.
         claims.setdefault((body.kind, own.paths, own.encoded_slash), Rule(rule.ref, own))
-        if body.closes:
-            claims.setdefault(body.closes, Rule(rule.ref, beside))
+        if closed:
+            claims.setdefault(closed, Rule(rule.ref, Predicates(paths=closed)))
     return list(claims.values())
 
 

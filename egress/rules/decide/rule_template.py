@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from egress.rules.decide.git_predicate import with_texts
 from egress.rules.decide.globs import GlobError, PathGlob, ValueGlob, path_glob
 from egress.rules.decide.predicates import NamedGlob, Predicates
 
@@ -54,7 +55,7 @@ class RuleTemplate:
             content_types=written.content_types,
             websocket=written.websocket,
             encoded_slash=written.encoded_slash,
-            body=written.body and written.body.with_texts(lambda text: _put(text, values)),
+            body=with_texts(written.body, lambda text: _put(text, values)),
         )
 
 
