@@ -358,10 +358,7 @@ class ExchangeStream(ResponsePath):
         self._upstreams.acquire(self)
 
     def _send_held(self, upstream: UpstreamHalf) -> None:
-        """Send what was kept of the body, a buffer in each turn, for as long as the upstream takes it.
-
-        The share of the sandbox is given back with each piece: what is not sent yet takes memory still.
-        """
+        """Send what was kept of the body, a buffer in each turn, and give its share back piece by piece."""
         room = self._service.buffer_bytes
         while room > 0 and not (self._held.is_empty or self._is_congested or self._is_over):
             self.progress += 1
@@ -394,10 +391,8 @@ class ExchangeStream(ResponsePath):
             self._go_up()
 
     def _end_up(self) -> None:
-        if not self._held.is_empty:
-            # Its last bytes are still on their way.
-            return
-        if self._upstream is not None and not self._is_sent_whole and not self._is_over:
+        is_due = self._held.is_empty and not (self._is_sent_whole or self._is_over)
+        if self._upstream is not None and is_due:
             self._is_sent_whole = True
             try:
                 self._upstream.end()
