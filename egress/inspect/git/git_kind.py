@@ -37,7 +37,7 @@ from egress.inspect.inspector import (
     fact_text,
     is_cut,
 )
-from egress.name_folding import fold_header
+from egress.request_name_folding import fold_header
 from egress.types import Head
 
 MAX_HELD_BYTES: Final = MAX_PACK_BYTES + 1024 * 1024
