@@ -212,6 +212,22 @@ def _graphql_key(key: str) -> DenialFix:
     return DenialFix(f"to allow it, add `{key}` to `graphql` of a rule for this path")
 
 
+def _mcp_part(asked: DeniedRequest) -> DenialFix:
+    key = {"mcp.tool": "tools", "mcp.resource": "resources", "mcp.prompt": "prompts"}[
+        asked.answer.decision.code
+    ]
+    name = asked.answer.decision.item.partition(" ")[2]
+    return _mcp_key(key, name)
+
+
+def _mcp_method(asked: DeniedRequest) -> DenialFix:
+    return _mcp_key("methods", asked.answer.decision.item)
+
+
+def _mcp_key(key: str, name: str) -> DenialFix:
+    return DenialFix(f"to allow it, add {flow(name)} to `{key}` in `mcp` of a rule for this path")
+
+
 def _no_websocket(asked: DeniedRequest) -> DenialFix:
     # Every rule that fits takes other methods, and a handshake is GET: there is no rule to widen.
     if not any(rule.misses == WEBSOCKET_MISSES for rule in asked.answer.considered):
@@ -237,5 +253,9 @@ _ADVICE: dict[str, Callable[[DeniedRequest], DenialFix]] = {
     "body.type": _body_type,
     "graphql.field": _root_field,
     "graphql.introspection": _introspection,
+    "mcp.tool": _mcp_part,
+    "mcp.resource": _mcp_part,
+    "mcp.prompt": _mcp_part,
+    "mcp.method": _mcp_method,
     "rule.websocket": _no_websocket,
 }

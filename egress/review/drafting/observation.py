@@ -26,7 +26,10 @@ _CLEAR = frozenset({"absolute", "host"})
 
 _LOG_ALONE = frozenset({"rule.allowed", "host.allowed", "observed", "client.left", "lane.ended"})
 """Codes that appear in the log and in no response."""
-_RULES = ("host.", "profile.", "rule.", "method.", "path.", "graphql.")
+_RULES = (
+    *("host.", "profile.", "rule.", "method.", "path.", "graphql."),
+    *("mcp.tool", "mcp.arguments", "mcp.resource", "mcp.prompt", "mcp.method"),
+)
 _ALSO_RULES = frozenset({"secret.expired", "secret.unbound"})
 _CANARIES = frozenset({"canary.seen", "canary.stopped"})
 

@@ -8,6 +8,7 @@ import pytest
 
 from egress.cli.denial_fix import DenialFix, find_fix
 from egress.rules.compile.asked_body import graphql_body
+from egress.rules.compile.asked_mcp import mcp_body
 from egress.rules.decide.explain import explain
 from egress.rules.decide.policy import Policy
 from egress.types import Head, Identity
@@ -204,6 +205,22 @@ def on_body(document: str) -> str:
 def test_an_operator_is_told_which_field_to_add() -> None:
     assert "`mutation: [addComment]`" in on_body("mutation { me: addComment { id } }")
     assert "`introspection: true`" in on_body("{ __schema { types { name } } }")
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("call delete_repo", "add delete_repo to `tools` in `mcp`"),
+        ("read repo://a", 'add "repo://a" to `resources` in `mcp`'),
+        ("prompt review", "add review to `prompts` in `mcp`"),
+        ("subscriptions/listen", "add subscriptions/listen to `methods` in `mcp`"),
+    ],
+)
+def test_an_operator_is_told_which_part_of_mcp_to_add(message: str, words: str) -> None:
+    rules = policy("hosts: {api.example.com: {allow: [{id: mcp, paths: [/mcp], mcp: {}}]}}\n")
+    asked = replace(head("POST https://api.example.com/mcp"), headers=(("content-type", "application/json"),))
+    answer = explain(rules, Identity("box"), asked, NOW, body=mcp_body(message))
+    assert words in find_fix(rules, asked, answer).sentence
 
 
 def test_a_body_of_no_type_is_told_how_to_be_given() -> None:

@@ -280,6 +280,24 @@ def test_a_request_has_one_body() -> None:
     assert main([*ASKED, "--graphql", "{a}", "--body", "{}"]) == 2
 
 
+def test_a_message_of_mcp_is_shown_by_its_names(capsys: Captured) -> None:
+    Path("mcp.yaml").write_text(
+        "version: 1\nhosts:\n  mcp.example.com:\n    allow:\n"
+        "      - {id: tools, paths: [/mcp], mcp: {tools: [{name: create, when: {repo: a}}]}}\n",
+        "utf-8",
+    )
+    asked = ["explain", "POST", "https://mcp.example.com/mcp", "mcp.yaml", "--mcp"]
+    assert main([*asked, 'call create {"repo": "a"}']) == 0
+    assert "body mcp_arguments: repo" in squeezed(capsys.readouterr().out)
+    assert main([*asked, 'call create {"repo": "b"}']) == 1
+    printed = squeezed(capsys.readouterr().out)
+    assert "code mcp.arguments, status 403" in printed
+    assert "allow tools only with repo mcp.yaml:5:9" in printed
+    assert main([*asked, "call"]) == 2
+    assert "--mcp" in capsys.readouterr().err
+    assert main([*asked, "tools/list", "--body", "{}"]) == 2
+
+
 def test_the_question_of_git_before_a_push_has_no_body(capsys: Captured) -> None:
     Path("git.yaml").write_text(
         "version: 1\nhosts:\n  git.example.com:\n    allow:\n"

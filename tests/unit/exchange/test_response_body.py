@@ -5,16 +5,19 @@ from __future__ import annotations
 import gzip
 import os
 from collections import Counter
+from collections.abc import Mapping
 
 import brotli  # type: ignore[import-untyped]  # compiled, and without stubs
+import pytest
 
 from egress.exchange import CutExchange
 from egress.exchange.content_coding import ContentCoding
 from egress.exchange.response_body import ResponseBody
+from egress.inspect.inspector import AnswerError, FactValue
 from egress.scrub import Needles
 from egress.shares.pool import OPEN_ACCOUNT, Capacity, Resource, SharePool
 from egress.shares.turns import ENDLESS_TURN
-from egress.types import NO_EFFECTS
+from egress.types import NO_EFFECTS, Headers
 from tests.unit.relay.wires import CountedTurn
 
 DATA = (os.urandom(1000) + bytes(50_000)) * 20
@@ -99,3 +102,80 @@ def test_memory_for_a_window_is_taken_of_the_share_and_given_back() -> None:
     bodies[0].close()
     assert pool.used[Resource.DECODERS] == 0
     assert bodies[1].feed(packed, ENDLESS_TURN) == [b"hello"], "and can be taken again"
+
+
+class Gathering:
+    """Keeps what comes until it ends; a `!` in it is a fault."""
+
+    changes_length = True
+    holds_head = True
+
+    def __init__(self) -> None:
+        self.kept: list[bytes] = []
+
+    @property
+    def held(self) -> int:
+        return sum(map(len, self.kept))
+
+    def begin(self, status: int, headers: Headers, *, has_body: bool) -> bool:
+        del status, headers
+        return has_body
+
+    def feed(self, data: bytes) -> list[bytes]:
+        self.kept.append(data)
+        if b"!" in data:
+            raise AnswerError("mcp.answer")
+        return []
+
+    def end(self) -> list[bytes]:
+        if b"?" in b"".join(self.kept):
+            raise AnswerError("mcp.list")
+        return [b"<", *self.kept, b">"]
+
+    def log(self) -> Mapping[str, FactValue]:
+        return {}
+
+
+def test_a_reader_sees_decoded_bytes_and_the_search_sees_what_it_lets_pass() -> None:
+    made = body()
+    made.search(NEEDLES)
+    made.read(Gathering(), OPEN_ACCOUNT)
+    assert made.is_rewritten
+    assert made.feed(gzip.compress(b"a sesame-open b"), ENDLESS_TURN) == []
+    last = made.finish()
+    assert isinstance(last, list)
+    assert b"".join(last + made.end_message()) == b"<a *********** b>"
+
+
+@pytest.mark.parametrize(("came", "code"), [(b"!", "mcp.answer"), (b"?", "mcp.list")])
+def test_an_answer_that_its_reader_refuses_is_cut(came: bytes, code: str) -> None:
+    made = ResponseBody(NO_EFFECTS, Counter(), (), None)
+    made.read(Gathering(), OPEN_ACCOUNT)
+    pieces = made.feed(came, ENDLESS_TURN)
+    assert (pieces if isinstance(pieces, CutExchange) else made.finish()) == CutExchange(code)
+
+
+def test_a_reader_keeps_no_more_than_the_sandbox_may_have() -> None:
+    pool = SharePool(decoders=Capacity(2000, 1000))
+    account = pool.account("box")
+    made = ResponseBody(NO_EFFECTS, Counter(), (), None)
+    made.read(Gathering(), account)
+    assert made.feed(bytes(900), ENDLESS_TURN) == []
+    assert pool.count("box", Resource.DECODERS) == 900
+    assert made.feed(bytes(900), ENDLESS_TURN) == CutExchange("limit.memory")
+    made.close()
+    assert pool.count("box", Resource.DECODERS) == 0
+
+
+def test_a_reader_that_lets_go_gives_its_memory_back() -> None:
+    class Passing(Gathering):
+        def feed(self, data: bytes) -> list[bytes]:
+            gone, self.kept = self.kept, [data]
+            return gone
+
+    pool = SharePool(decoders=Capacity(2000, 1000))
+    made = ResponseBody(NO_EFFECTS, Counter(), (), None)
+    made.read(Passing(), pool.account("box"))
+    assert made.feed(bytes(900), ENDLESS_TURN) == []
+    assert made.feed(b"x", ENDLESS_TURN) == [bytes(900)]
+    assert pool.count("box", Resource.DECODERS) == 1

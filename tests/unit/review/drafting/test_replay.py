@@ -114,6 +114,35 @@ def test_the_recorded_facts_of_a_body_are_judged_again() -> None:
     assert [one.rule for one in replayed(GRAPHQL, refused).allowed] == ["api.example.com#gql"]
 
 
+MCP = """\
+  api.example.com:
+    allow:
+      - id: tools
+        paths: [/mcp]
+        mcp: {tools: [search, {name: create, when: {repo: a}}]}
+"""
+
+
+def called(tool: str, arguments: str = "", **more: str) -> dict[str, object]:
+    facts = {"body": "mcp", "mcp_method": "tools/call", "mcp_tool": tool}
+    facts |= {"mcp_arguments": arguments} if arguments else {}
+    return {**exchange(method="POST", path="/mcp"), "facts": facts, **more}
+
+
+def test_a_recorded_call_of_a_tool_is_judged_as_far_as_it_is_known() -> None:
+    assert replayed(MCP, called("search", "query")) == Replay(same=1)
+    assert [one.code for one in replayed(MCP, called("delete", "repo")).denied] == ["mcp.tool"]
+    refused = called("search", verdict="deny", code="mcp.tool")
+    assert [one.rule for one in replayed(MCP, refused).allowed] == ["api.example.com#tools"]
+    # The log has the names of arguments, and a rule asks for their values.
+    (untold,) = replayed(MCP, called("create", "repo")).untold
+    assert (untold.code, untold.note) == (
+        "mcp.arguments",
+        "a rule asks for arguments of a tool, which are not logged",
+    )
+    assert [one.code for one in replayed(MCP, called("create")).untold] == ["mcp.arguments"]
+
+
 def test_a_body_that_is_not_in_the_log_cannot_be_told() -> None:
     lines = (exchange(method="POST", path="/graphql"), asked("viewer …"))
     found = replayed(GRAPHQL, *lines)
