@@ -19,9 +19,10 @@ from egress.inspect.mcp.answer import MAX_JSON_ANSWER_BYTES
 from egress.proxy.ingress.listener import Listener, listen
 from egress.proxy.lanes.engine import ServedSandbox
 from egress.types import Identity
-from tests.proxy.lab.certificates import Certificates, trusting
+from tests.proxy.lab.certificates import HTTP2, Certificates, trusting
 from tests.proxy.lab.client import Peer, at, connect
 from tests.proxy.lab.http1 import Response
+from tests.proxy.lab.http2 import Call, Http2Client, Http2Upstream
 from tests.proxy.lab.proxy_stack import NAME, ProxyStack
 from tests.proxy.lab.raw_upstream import Drip, RawUpstream, ReadBody, Say, Stall
 from tests.proxy.test_mcp_gate import ACCEPTED, rules
@@ -306,3 +307,48 @@ async def test_an_event_passes_as_soon_as_it_is_whole(tmp_path: Path) -> None:
             while said not in seen.replace(b"\r\n", b"\n"):
                 seen += await asyncio.wait_for(peer.channel.some(), 30)
             one.upstream.released.set()
+
+
+async def test_a_list_is_filtered_and_refused_over_http2(tmp_path: Path) -> None:
+    said = {"/mcp": RESULT}
+
+    async def listed(call: Call) -> None:
+        await call.begin(200, ("content-type", JSON_TYPE), ("content-length", str(len(said["/mcp"]))))
+        await call.say(said["/mcp"], end=True)
+
+    async with (
+        Http2Upstream(CERTS.good(NAME, alpn=HTTP2)) as upstream,
+        ProxyStack(
+            tmp_path, CERTS, rules(upstream.port, "mcp: {tools: [search_issues]}") + "    http2: true\n"
+        ) as stack,
+        await stack.visit(upstream, NAME, "h2") as peer,
+        Http2Client(peer.channel) as client,
+    ):
+        upstream.handle("/mcp", listed)
+        host = f"{NAME}:{upstream.port}"
+        stream = await client.post(host, "/mcp", LIST, ("content-type", JSON_TYPE))
+        assert json.loads(bytes(stream.body)) == WANTED
+        assert stream.header("content-length") is None
+        said["/mcp"] = RESULT[:-1]
+        stream = await client.post(host, "/mcp", LIST, ("content-type", JSON_TYPE))
+        assert (stream.header(":status"), stream.header("egress-denied")) == ("502", "mcp.list")
+        assert b"delete_repo" not in bytes(stream.body)
+
+
+async def test_the_search_for_secrets_sees_the_filtered_list(tmp_path: Path) -> None:
+    secret = "sesame-open-please"
+    (tmp_path / "secret").touch(mode=0o600)
+    (tmp_path / "secret").write_text(secret)
+    listed = answer({"tools": [{"name": "search_issues", "title": secret}, {"name": "x", "title": secret}]})
+    async with RawUpstream(CERTS.good(NAME)) as upstream:
+        text = rules(upstream.port, "mcp: {tools: [search_issues]}") + "    inject: [bearer: api]\n"
+        source = (
+            f"secrets:\n  api: {{from: 'file:{tmp_path / 'secret'}', hosts: ['{NAME}:{upstream.port}']}}\n"
+        )
+        text = text.replace(f"    http: [{upstream.port}]\n", "").replace("hosts:\n", f"{source}hosts:\n", 1)
+        async with ProxyStack(tmp_path, CERTS, text) as stack:
+            response = await Scene(upstream, stack).ask(LIST, whole(listed))
+            (line,) = stack.exchanges()
+    shown = [{"name": "search_issues", "title": "*" * len(secret)}]
+    assert json.loads(response.body)["result"]["tools"] == shown
+    assert line["scrubbed"] == {"api": 1}

@@ -117,14 +117,21 @@ def _name_of(entry: JsonValue, kind: ListedKind, key: str) -> str:
 
 def write_json(value: JsonValue | Mapping[str, JsonValue]) -> str:
     """Write a value as it was read: numbers with a fraction keep their digits."""
+    try:
+        return json.dumps(value, separators=(",", ":"))
+    except TypeError:
+        # It holds a number with a fraction, which the writer in C does not know.
+        return _written_slowly(value)
+
+
+def _written_slowly(value: JsonValue | Mapping[str, JsonValue]) -> str:
     match value:
         case JsonFloat(text):
             return text
         case Mapping():
-            return (
-                "{" + ",".join(f"{json.dumps(name)}:{write_json(each)}" for name, each in value.items()) + "}"
-            )
+            members = (f"{json.dumps(name)}:{_written_slowly(each)}" for name, each in value.items())
+            return "{" + ",".join(members) + "}"
         case list():
-            return "[" + ",".join(map(write_json, value)) + "]"
+            return "[" + ",".join(map(_written_slowly, value)) + "]"
         case _:
             return json.dumps(value)

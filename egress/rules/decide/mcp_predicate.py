@@ -9,6 +9,7 @@ from typing import Final
 from egress.inspect.mcp.requested import (
     ClientReply,
     InputReply,
+    McpItem,
     McpToolCall,
     NamedPart,
     PlainMethod,
@@ -125,6 +126,12 @@ class McpPredicate:
             return None
         return BodyMiss("mcp.arguments", f"only {failures[0]}", nearness=1)
 
+    def names(self, kind: str, name: str) -> bool:
+        """Tell whether an allow rule is about this tool, resource or prompt, with whatever arguments."""
+        if kind == "tool":
+            return any(terms.name.matches(name) for terms in self.tools)
+        return self._names_part(kind, name)
+
     def _names_part(self, kind: str, name: str) -> bool:
         if kind == "prompt":
             return any(glob.matches(name) for glob in self.prompts)
@@ -178,12 +185,12 @@ class McpAnswerTerms:
 
     def shows(self, kind: str, name: str) -> bool:
         """Tell whether an entry of a list is shown: some rule allows its use, with some arguments."""
-        item = McpToolCall(name) if kind == "tool" else NamedPart("resource", "", name)
-        if kind == "prompt":
-            item = NamedPart("prompt", "", name)
-        if any(each.denies(item) for each in self.denies):
+        if not any(each.names(kind, name) for each in self.allows):
             return False
-        return any(_allows_some(each, item) for each in self.allows)
+        item: McpItem = NamedPart("prompt" if kind == "prompt" else "resource", "", name)
+        if kind == "tool":
+            item = McpToolCall(name)
+        return not any(each.denies(item) for each in self.denies)
 
     def passes_request(self, method: str) -> bool:
         """Tell whether a request of the server reaches the client."""
@@ -197,11 +204,6 @@ def answer_terms(
     allowing = tuple(each for each in allows if isinstance(each, McpPredicate))
     denying = tuple(each for each in denies if isinstance(each, McpPredicate))
     return McpAnswerTerms(allowing, denying) if allowing else None
-
-
-def _allows_some(predicate: McpPredicate, item: McpToolCall | NamedPart) -> bool:
-    miss = predicate.misses(item)
-    return miss is None or miss.code == "mcp.arguments"
 
 
 def _only(kind: str, names: Iterable[str]) -> str:
