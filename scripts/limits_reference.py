@@ -11,6 +11,7 @@ from egress.http1 import MessageLimits
 from egress.inspect.mcp.answer import MAX_JSON_ANSWER_BYTES
 from egress.inspect.mcp.event_stream import MAX_EVENT_BYTES
 from egress.inspect.mcp.mcp_kind import MAX_MCP_BYTES
+from egress.inspect.mcp.server_message import MAX_LIST_ENTRIES
 from egress.inspect.mcp.sessions import MAX_SESSIONS_OF_SANDBOX
 from egress.inspect.strict_json import MAX_JSON_DEPTH, MAX_JSON_VALUES
 from egress.proxy.dns.server import DnsLimits
@@ -215,6 +216,7 @@ SECTIONS: dict[str, dict[str, Row]] = {
             "`body.json`; of an answer `mcp.list` or `mcp.answer`",
             "",
         ),
+        "server_message.MAX_LIST_ENTRIES": ("Entries of a list", f"{MAX_LIST_ENTRIES:,}", "`mcp.list`", ""),
         "sessions.MAX_SESSIONS_OF_SANDBOX": (
             "Sessions of a sandbox",
             f"{MAX_SESSIONS_OF_SANDBOX}",

@@ -21,6 +21,8 @@ LIST_METHODS: Final[Mapping[str, tuple[str, ListedKind, str]]] = {
     "prompts/list": ("prompts", "prompt", "name"),
 }
 """For each method of a list: the key of its entries, their kind, and the key of their names."""
+MAX_LIST_ENTRIES: Final = 10_000
+"""Entries of one list. Servers send longer ones in pages."""
 _MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 
 
@@ -98,8 +100,8 @@ def filtered_list(
     if not isinstance(result, Mapping) or has_alike(result):
         raise ServerMessageError("its result is not that of a list")
     entries = result.get(key)
-    if not isinstance(entries, list):
-        raise ServerMessageError("its result has no list")
+    if not isinstance(entries, list) or len(entries) > MAX_LIST_ENTRIES:
+        raise ServerMessageError("its result has no list of a usual length")
     shown = [each for each in entries if (name := _name_of(each, kind, name_key)) and shows(kind, name)]
     if len(shown) == len(entries):
         return None

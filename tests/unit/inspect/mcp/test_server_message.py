@@ -7,6 +7,7 @@ import json
 import pytest
 
 from egress.inspect.mcp.server_message import (
+    MAX_LIST_ENTRIES,
     ServerMessageError,
     filtered_list,
     read_server_message,
@@ -80,7 +81,18 @@ def test_a_list_with_nothing_to_hide_stays_as_it_is() -> None:
     )
 
 
-@pytest.mark.parametrize("result", [[], "x", {}, {"tools": {}}, {"tools": [], "Tools": []}, {"Tools": []}])
+@pytest.mark.parametrize(
+    "result",
+    [
+        [],
+        "x",
+        {},
+        {"tools": {}},
+        {"tools": [], "Tools": []},
+        {"Tools": []},
+        {"tools": [{}] * (MAX_LIST_ENTRIES + 1)},
+    ],
+)
 def test_a_result_that_is_no_list_is_refused(result: object) -> None:
     with pytest.raises(ServerMessageError):
         filtered_list(read_server_message(said(id=1, result=result)), "tools/list", shows)
