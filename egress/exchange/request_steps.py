@@ -305,6 +305,7 @@ class RequestSteps:
         if decision is not None and decision.body_kind:
             found = reading.found if reading is not None else None
             answer = refusal_answer(KINDS[decision.body_kind], code, decision, found)
+            self._record.status = answer.status
         return DenyRequest(code, retry_after, rule.reason if rule is not None else "", answer)
 
     def cut_answer(self, code: str) -> RefusalAnswer | None:

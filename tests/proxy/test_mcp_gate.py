@@ -89,3 +89,22 @@ async def test_the_table_over_http2(tmp_path: Path) -> None:
             assert stream.header("egress-denied") == (None if is_allowed else vector.code), vector.number
     passed = [vector.body for vector in vectors if vector.code == ALLOWED]
     assert [request.body for request in upstream.requests] == passed
+
+
+async def test_the_log_names_the_tool_and_has_the_status_that_was_sent(tmp_path: Path) -> None:
+    denied = next(each for each in VECTORS if each.number == "5 extra")
+    async with (
+        RawUpstream(CERTS.good(NAME)) as upstream,
+        ProxyStack(tmp_path, CERTS, rules(upstream.port)) as stack,
+        await stack.visit(upstream) as peer,
+    ):
+        response = await peer.request(wire(denied, upstream.port))
+        (line,) = stack.exchanges()
+    facts = line["facts"]
+    assert isinstance(facts, dict)
+    assert (line["status"], line["code"], line["verdict"]) == (200, "mcp.arguments", "deny")
+    assert response.status == 200
+    assert facts["mcp_tool"] == "create_issue"
+    assert facts["mcp_arguments"] == "repo labels draft count assignee"
+    assert facts["body_item"] == "tools/call create_issue"
+    assert "mallory" not in json.dumps(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,6 +15,7 @@ from egress.inspect.mcp.routing_headers import is_session_id
 from egress.inspect.mcp.sessions import McpSession, McpSessions
 from egress.types import Headers
 
+_UTF_8: Final = re.compile(r"charset=(\"?)utf-?8\1[ \t]*(?:;|$)")
 _SESSION_HEADER: Final = "mcp-session-id"
 
 
@@ -122,6 +124,12 @@ class McpAnswerReader:
 
 
 def _media_type(headers: Headers) -> str:
-    """Return the type of the body, in lower case; empty where there is not just one."""
-    types = [value for name, value in headers if name == "content-type"]
-    return types[0].partition(";")[0].strip(" \t").lower() if len(types) == 1 else ""
+    """Return the type of the body, in lower case; empty for none that all clients read alike."""
+    types = [value.lower() for name, value in headers if name == "content-type"]
+    if len(types) != 1:
+        return ""
+    media_type, _, parameters = types[0].partition(";")
+    # Another charset makes other text of the same bytes.
+    charsets = parameters.count("charset")
+    is_plain = charsets == 0 or (charsets == 1 and _UTF_8.search(parameters) is not None)
+    return media_type.strip(" \t") if is_plain else ""

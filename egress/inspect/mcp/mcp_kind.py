@@ -108,6 +108,8 @@ class McpKind:
             headers = read_routing_headers(head)
         except RoutingError as error:
             return Unreadable(error.code, error.detail)
+        if headers.last_event is not None and headers.session is None:
+            return Unreadable("mcp.session", "an event is named, and no session")
         if head.method == "POST":
             return McpInspector(headers)
         method: Literal["GET", "DELETE"] = "GET" if head.method == "GET" else "DELETE"

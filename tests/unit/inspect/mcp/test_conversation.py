@@ -107,6 +107,7 @@ def test_a_reply_has_the_method_of_an_open_request_until_it_is_sent() -> None:
     [
         ("POST", 200, JSON, True, True, True),
         ("POST", 401, JSON, True, True, True),
+        ("POST", 200, (("content-type", 'Application/JSON; charset="UTF-8"'),), True, True, True),
         ("POST", 200, EVENTS, True, True, False),
         ("POST", 200, JSON, False, False, False),
         ("POST", 404, (("content-type", "text/plain"),), True, False, False),

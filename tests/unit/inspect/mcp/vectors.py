@@ -122,6 +122,7 @@ VECTORS = (
            status=403),
     Vector("10 both", b'{"jsonrpc":"2.0","id":7,"method":"ping","result":{}}', "mcp.message", status=400),
     Vector("11", SEARCH, "mcp.session", headers=routed(mcp_session_id="foreign"), status=404),
+    Vector("81 event", SEARCH, "mcp.session", headers=routed(last_event_id="4"), status=404),
     Vector("74 null", b'{"jsonrpc":"2.0","id":null,"method":"ping"}', "mcp.message", status=400),
     Vector("74 version", b'{"jsonrpc":"1.0","id":7,"method":"ping"}', "mcp.message", status=400),
     Vector("74 member", b'{"jsonrpc":"2.0","id":7,"method":"ping","extra":1}', "mcp.message", status=400),
