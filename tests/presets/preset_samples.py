@@ -55,6 +55,14 @@ def loaded_uses(uses: Sequence[object], **more: object) -> LoadResult:
     return load([RuleText("hosts.yaml", text)], preset_texts(), NOW)
 
 
+def ask_graphql(rules: Policy, document: str) -> Decision:
+    """The decision on a document that is sent to GitHub."""
+    headers = (("content-type", "application/json"),)
+    head = Head("POST", "https", "api.github.com", 443, "/graphql", headers)
+    body = json.dumps({"query": document}).encode()
+    return decide_whole(rules, Identity("test"), head, NOW, body)[0]
+
+
 def policy(name: str, arguments: Mapping[str, object], **more: object) -> Policy:
     result = loaded(name, arguments, **more)
     assert result.policy is not None, result.findings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.types import Decision, InjectBasic, InjectHeader, Redirects, Severity
-from tests.presets.preset_samples import ask, ask_git, loaded, loaded_uses, policy
+from tests.presets.preset_samples import ask, ask_git, ask_graphql, loaded, loaded_uses, policy
 
 OWN_SECRET = {"bot": {"from": "file:/run/secrets/bot", "hosts": ["api.github.com", "github.com"]}}
 
@@ -193,6 +193,32 @@ def test_graphql_is_opened_by_a_choice_whose_risk_is_said(name: str, host: str, 
     was = {rule.ref.id for entry in policy(name, {}).entries.values() for rule in (*entry.allow, *entry.deny)}
     assert kept - was == {f"{name}-graphql"}
     assert was - kept == {f"{name}-no-graphql"}
+
+
+def test_graphql_within_repositories_reads_and_writes_what_is_named() -> None:
+    arguments = {"read": ["acme/*"], "write": ["acme/app"], "graphql": "scoped"}
+    ids = {"ids": ["acme/app=R_kgDOABPHjQ", "acme/docs=R_kgDOBfXg_w"]}
+    read = '{repository(owner:"acme",name:"docs"){issues(first:1){nodes{title}}}}'
+    foreign, comment = (
+        read.replace("acme", "evil"),
+        "mutation{addComment(input:{subjectId:%s}){clientMutationId}}",
+    )
+    here, elsewhere = comment % '"I_kwDOABPHjQE"', comment % '"I_kwDOBfXg_wE"'
+    for given, allowed in (
+        (arguments, {read}),
+        (arguments | ids, {read, here}),
+        (arguments | ids | {"write": []}, {read}),
+        (arguments | ids | {"read": []}, {here}),
+        (arguments | ids | {"graphql": "deny"}, set()),
+    ):
+        rules = policy("github", given)
+        for document in (read, foreign, here, elsewhere):
+            assert ask_graphql(rules, document).allowed is (document in allowed), (given, document)
+
+
+def test_requests_to_github_ask_for_ids_that_tell_their_repository() -> None:
+    decision = ask(policy("github", {}), "GET https://api.github.com/repos/acme/app")
+    assert decision.effects.set_headers == (("x-github-next-global-id", "1"),)
 
 
 def test_a_deny_of_graphql_in_the_file_still_wins() -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from egress.errors import CODES
 from tests.proxy.clients.cache import Fetched
 from tests.tools.conftest import LabMaker, everywhere
 from tests.tools.fetched import GH, HERE, NODE, PROGRAMS, PYTHON, PYTHON_PROGRAM, seen_at
@@ -16,11 +17,15 @@ from tests.tools.standins.git_server import GitServer
 from tests.tools.standins.github_api import GithubApi
 from tests.tools.tool import Tool, pinned, printed
 from tests.tools.tool_lab import ToolLab
+from tests.unit.inspect.graphql.scope_vectors import FOREIGN_ISSUE
 
 FAMILY: Final = "GitHub and git"
 TOKEN: Final = "github_pat_real0123456789abcdef0123456789"
 REPOSITORY: Final = "{read: [acme/widgets], write: [acme/widgets]}"
-WITH_GRAPHQL: Final = "{read: [acme/widgets], write: [acme/widgets], graphql: read-write}"
+SCOPED: Final = (
+    "{read: [acme/widgets], write: [acme/widgets], graphql: scoped,"
+    f" ids: ['acme/widgets={github_api.REPOSITORY_ID}']}}"
+)
 IDENTITY: Final = "git config user.email agent@example.test && git config user.name agent"
 """Whoever commits has to say who it is: no business of the proxy."""
 FIRST: Final = "A first issue"
@@ -29,7 +34,7 @@ GH_CLI = Tool(
     "gh",
     FAMILY,
     pinned(PROGRAMS / "gh/go.mod", "github.com/cli/cli/v2"),
-    rules="`use: [{github: {graphql: read-write, ...}}]`",
+    rules="`use: [{github: {graphql: scoped, ids: [...], ...}}]`",
 )
 GIT = Tool("git", FAMILY, printed("git", "--version"), rules="`use: [{github: {...}}]`")
 INSTEAD: Final = {
@@ -82,7 +87,7 @@ class Forge:
 @everywhere()
 @pytest.mark.timeout(900)
 def test_gh_works_with_issues(make_lab: LabMaker, tmp_path: Path) -> None:
-    forge = Forge(make_lab, tmp_path, WITH_GRAPHQL, GH, path=("bin",))
+    forge = Forge(make_lab, tmp_path, SCOPED, GH, path=("bin",))
     script = (
         "gh auth status; gh issue list -R acme/widgets; gh issue create -R acme/widgets -t Second -b Text"
     )
@@ -93,11 +98,57 @@ def test_gh_works_with_issues(make_lab: LabMaker, tmp_path: Path) -> None:
     assert [issue["title"] for issue in forge.api.issues] == [FIRST, "Second"]
 
 
+@GH_CLI.proves("issue view", "issue comment", "issue close", "pr list", "pr view")
+@everywhere()
+@pytest.mark.timeout(900)
+def test_gh_reads_and_writes_by_number(make_lab: LabMaker, tmp_path: Path) -> None:
+    forge = Forge(make_lab, tmp_path, SCOPED, GH, path=("bin",))
+    commands = ("issue view 1", "issue comment 1 -b Seen", "pr list", "pr view 9", "pr comment 9 -b Good")
+    said = forge.sh(";".join(f"gh {command} -R acme/widgets" for command in (*commands, "issue close 1")))
+    assert FIRST in said
+    assert said.count("A change") == 2
+    named = [(each["subjectId"], each["body"]) for each in forge.api.comments]
+    assert named == [(github_api.ISSUE_ID, "Seen"), (github_api.PULL_ID, "Good")]
+    assert forge.api.issues[0]["state"] == "CLOSED"
+    # Answers are asked to hold ids that tell their repository.
+    calls = forge.lab.calls(github_api.HOST, "/graphql")
+    assert {call.header("x-github-next-global-id") for call in calls} == {"1"}
+
+
+OUTSIDE: Final = {
+    "issue list -R acme/other": "graphql.scope",
+    "issue view 1 -R evil/widgets": "graphql.scope",
+    "issue create -R acme/other -t T -b B": "graphql.scope",
+    "repo clone evil/widgets": "graphql.scope",
+    "pr list -R evil/widgets": "graphql.scope",
+    "pr status -R acme/widgets": "graphql.field",
+    "issue list -R acme/widgets --search x": "graphql.field",
+    "pr merge 9 -R acme/widgets --merge": "graphql.field",
+    f"api graphql -f query='{{node(id:\"{FOREIGN_ISSUE}\"){{id}}}}'": "graphql.scope",
+    "api graphql -f query='{viewer{repositories(first:9){nodes{name}}}}'": "graphql.foreign",
+}
+"""Commands that leave the repository or the rules, and the code of their denial."""
+
+
+@GH_CLI.proves("the repository of a denial")
+@everywhere()
+@pytest.mark.timeout(900)
+def test_gh_is_denied_outside_its_repository(make_lab: LabMaker, tmp_path: Path) -> None:
+    forge = Forge(make_lab, tmp_path, SCOPED, GH, path=("bin",))
+    for command, code in OUTSIDE.items():
+        ran = forge.lab.run("sh", "-ec", f"gh {command}")
+        assert ran.status != 0, command
+        assert CODES[code].message.lower() in ran.err.lower(), f"{command}: {ran.said}"
+    documents = [call.json()["query"] for call in forge.lab.calls(github_api.HOST, "/graphql")]
+    assert not any(word in text for text in documents for word in ("other", "evil", "search(", "mergePull"))
+    assert forge.sh("gh issue list -R acme/widgets") != ""
+
+
 @GH_CLI.proves("repo clone", "pr create")
 @everywhere()
 @pytest.mark.timeout(900)
 def test_gh_clones_and_opens_a_pull_request(make_lab: LabMaker, tmp_path: Path) -> None:
-    forge = Forge(make_lab, tmp_path, WITH_GRAPHQL, GH, path=("bin",))
+    forge = Forge(make_lab, tmp_path, SCOPED, GH, path=("bin",))
     said = forge.sh(
         f"gh repo clone acme/widgets -- -q; cd widgets; {IDENTITY}; git checkout -q -b agent/new;"
         " echo x >new; git add new; git commit -qm 'add new'; git push -q -u origin agent/new;"
@@ -186,6 +237,22 @@ def test_pygithub_works_with_issues(make_lab: LabMaker, tmp_path: Path) -> None:
 @pytest.mark.timeout(400)
 def test_octokit_works_with_issues(make_lab: LabMaker, tmp_path: Path) -> None:
     library(make_lab, tmp_path, NODE, "octokit_issues.mjs", FIRST)
+
+
+@OCTOKIT.proves("GraphQL within a repository")
+@everywhere(smoke="namespace")
+@pytest.mark.timeout(400)
+def test_octokit_asks_graphql_within_its_repository(make_lab: LabMaker, tmp_path: Path) -> None:
+    forge = Forge(make_lab, tmp_path, SCOPED, NODE)
+    program = "octokit_graphql.mjs"
+    (forge.lab.workspace / program).write_bytes((PROGRAMS / "node" / program).read_bytes())
+    (forge.lab.workspace / "node_modules").symlink_to(f"{seen_at(NODE)}/node_modules")
+    ran = forge.lab.run("node", program, github_api.ISSUE_ID, FOREIGN_ISSUE)
+    assert ran.status == 0, ran.said + forge.lab.told()
+    first, url, *denied = ran.out.splitlines()
+    assert (first, url) == (FIRST, "https://github.com/acme/widgets/issues/1#issuecomment-1")
+    assert denied == ["403 graphql.scope"] * 2
+    assert [each["subjectId"] for each in forge.api.comments] == [github_api.ISSUE_ID]
 
 
 def library(make_lab: LabMaker, folder: Path, fetched: Fetched, program: str, titles: str) -> None:

@@ -153,14 +153,19 @@ def _verdict(one: Observation, both: PolicyReadings, now: int) -> _Verdict:
         return _Verdict(None, lenient.code, rule, "the path was too long for the log")
     if lenient.body_kind and recalled(one) is None:
         return _Verdict(None, lenient.code, rule, "a rule asks what the body says, which is not logged")
-    if lenient.code == "mcp.arguments":
-        return _Verdict(None, lenient.code, rule, "a rule asks for arguments of a tool, which are not logged")
+    if (unlogged := _UNLOGGED.get(lenient.code)) is not None:
+        return _Verdict(None, lenient.code, rule, f"a rule asks for {unlogged}, which are not logged")
     if lenient.allowed and not one.passed and one.code in _INSIDE:
         return _Verdict(None, one.code, rule, "it was denied for a header or the query, which are not logged")
     return _Verdict(lenient.allowed, lenient.code, rule, "", _secrets(lenient, strict))
 
 
 _INSIDE = frozenset({"method.override", "path.override"})
+_UNLOGGED = {
+    "graphql.scope": "the repositories that a document named",
+    "mcp.arguments": "arguments of a tool",
+}
+"""What else a body said that the log does not have, by the code with which it is missed."""
 
 
 def _secrets(one: Decision | HostDecision, other: Decision | HostDecision) -> frozenset[str] | None:

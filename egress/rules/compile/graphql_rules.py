@@ -59,6 +59,11 @@ def _scope(model: GraphqlAllow, at: DocumentCursor) -> GithubScope | None:
     return github_scope(model.scope, tuple(exempt), at / "scope")
 
 
+def graphql_texts(model: GraphqlAllow | None) -> tuple[str, ...]:
+    """Return the texts in which placeholders may stand."""
+    return () if model is None or model.scope is None else tuple(model.scope.github)
+
+
 def _globs(written: str | Sequence[str], at: DocumentCursor) -> tuple[ValueGlob, ...]:
     if isinstance(written, str):
         return (ANY_FIELD,)

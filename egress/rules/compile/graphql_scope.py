@@ -6,8 +6,10 @@ import re
 from typing import Final
 
 from egress.inspect.graphql.github.node_id import REPOSITORY_PREFIX, NodeIdError, read_node_id
+from egress.rules.compile.placeholders import check_placeholders_in, with_sample
 from egress.rules.decide.github_scope import GithubScope
 from egress.rules.decide.name_glob import NameGlob
+from egress.rules.decide.rule_template import PLACEHOLDER
 from egress.rules.language.body_models import GraphqlScope
 from egress.rules.language.report import DocumentCursor, quoted
 
@@ -18,8 +20,11 @@ _GLOB: Final = re.compile(r"(?!.*\*\*)[A-Za-z0-9._*-]+/[A-Za-z0-9._*-]+")
 def github_scope(model: GraphqlScope, exempt: tuple[str, ...], at: DocumentCursor) -> GithubScope:
     """Compile the scope at `at`; report its mistakes."""
     for number, text in enumerate(model.github):
-        if not _GLOB.fullmatch(text):
-            (at / "github" / number).error(
+        here = at / "github" / number
+        check_placeholders_in(text, here)
+        # A placeholder that stands alone has the whole name for its value.
+        if not _GLOB.fullmatch(with_sample(text)) and not PLACEHOLDER.fullmatch(text):
+            here.error(
                 f"{quoted(text)} is not the name of a repository", "write it as in `acme/app` or `acme/*`"
             )
     ids: list[tuple[str, int, str]] = []

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from egress.rules.compile.git_rules import git_texts
+from egress.rules.compile.graphql_rules import graphql_texts
 from egress.rules.compile.placeholders import check_placeholders_in, with_sample
 from egress.rules.compile.single_rules import RuleIds, expires_of, handling_of, predicates_of
 from egress.rules.decide.entry import Entry, Rule
-from egress.rules.decide.git_predicate import with_texts
+from egress.rules.decide.placeholder_texts import with_texts
 from egress.rules.decide.globs import PathGlob, ValueGlob, path_glob
 from egress.rules.decide.paths import to_wire_text
 from egress.rules.decide.policy import ParameterSpec
@@ -73,7 +74,7 @@ def check_placeholders(
 def allow_predicates(model: Allow | Host, at: DocumentCursor) -> tuple[Predicates, RuleTemplate | None]:
     """Compile the predicates of an allow rule, and its template if it has placeholders."""
     texts = [*(model.paths or ()), *_values(model.query), *_values(model.headers)]
-    texts += git_texts(model.git) if isinstance(model, Allow) else ()
+    texts += (*git_texts(model.git), *graphql_texts(model.graphql)) if isinstance(model, Allow) else ()
     if not any(PLACEHOLDER_START in text for text in texts):
         return predicates_of(model, at), None
     _check_texts(model, at)

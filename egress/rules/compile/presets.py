@@ -89,8 +89,9 @@ class Preset:
 
 _CONDITIONAL_KEYS = ("allow", "deny", "inject")
 _BRANCHES = "refs/heads/"
-_OPENING_LISTS = ("paths", "fetch", "repos", "refs")
+_OPENING_LISTS = ("paths", "fetch", "repos", "refs", "github")
 """Lists that say to what a rule is about: where an argument leaves one empty, nothing is left of the rule."""
+_PREDICATE_PARTS = ("git", "push", "graphql", "scope")
 _PARAMETER_POSITIONS = (
     ["paths"],
     *(
@@ -98,6 +99,8 @@ _PARAMETER_POSITIONS = (
         for rules in ("allow", "deny")
         for keys in (["paths"], ["git", "fetch"], ["git", "push", "repos"], ["git", "push", "refs"])
     ),
+    ["allow", "graphql", "scope", "github"],
+    ["allow", "graphql", "scope", "ids"],
 )
 """The lists of an entry in which `${...}` is substituted."""
 HEAD_KEYS = ("title", "parameters", "example")
@@ -416,9 +419,9 @@ def _takes_parameters(path: ValuePath, *, is_key: bool) -> bool:
 
 
 def _is_emptied(value: dict[str, Value], copy: dict[str, Value]) -> bool:
-    """Report whether arguments have left nothing of a list that a rule, or its `git`, is about."""
+    """Report whether arguments have left a list of a rule, or of its predicate on bodies, empty."""
     lists = any(value.get(key) and copy.get(key) == [] for key in _OPENING_LISTS)
-    return lists or any(key in value and key not in copy for key in ("git", "push"))
+    return lists or any(key in value and key not in copy for key in _PREDICATE_PARTS)
 
 
 def _is_conditional(path: ValuePath) -> bool:

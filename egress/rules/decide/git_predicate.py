@@ -108,11 +108,6 @@ def closed_paths(body: BodyPredicate | None) -> tuple[PathGlob, ...]:
     return CLOSED_PATHS if isinstance(body, GitPredicate) else ()
 
 
-def with_texts(body: BodyPredicate | None, change: Callable[[str], str]) -> BodyPredicate | None:
-    """Return a predicate with each text changed in which a placeholder may stand."""
-    return body.with_texts(change) if isinstance(body, GitPredicate) else body
-
-
 def _change_miss(push: PushTerms, change: RefChange) -> BodyMiss | None:
     """Return why an allow rule does not cover a change in one of its repositories."""
     if not _fits(push.refs, change.ref):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from egress.inspect.graphql.envelope import RootField
 from egress.inspect.graphql.github.reach import Demand, Named
@@ -48,6 +48,10 @@ class GithubScope:
     def _names(self, name: str) -> bool:
         # GitHub takes names in any case.
         return any(glob.matches(name, ignore_case=True) for glob in self.repositories)
+
+    def with_texts(self, change: Callable[[str], str]) -> GithubScope:
+        """Return the scope with each name changed in which a placeholder may stand."""
+        return replace(self, repositories=tuple(NameGlob(change(glob.text)) for glob in self.repositories))
 
     def fields(self) -> Mapping[str, FieldValue]:
         """Return the scope as it is written beside the root fields."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Self
 
 from egress.inspect.graphql.document import OperationType
 from egress.inspect.graphql.envelope import RootField, StoredDocument
@@ -90,6 +91,9 @@ class GraphqlPredicate:
         if self.no_fields:
             fields["no_fields"] = list(self.no_fields)
         return fields if self.scope is None else {**fields, **self.scope.fields()}
+
+    def with_texts(self, change: Callable[[str], str]) -> Self:
+        return self if self.scope is None else replace(self, scope=self.scope.with_texts(change))
 
 
 def _written(globs: tuple[ValueGlob, ...]) -> FieldValue:

@@ -16,6 +16,9 @@ SITE: Final = "github.com"
 OWNER: Final = "acme"
 NAME: Final = "widgets"
 LOGIN: Final = "octo-agent"
+REPOSITORY_ID: Final = "R_kgDOABPHjQ"
+ISSUE_ID: Final = "I_kwDOABPHjQE"
+PULL_ID: Final = "PR_kwDOABPHjQk"
 _URL: Final = f"https://{SITE}/{OWNER}/{NAME}"
 _WHEN: Final = "2026-01-02T03:04:05Z"
 
@@ -27,6 +30,7 @@ class GithubApi:
         self._credentials = (f"Bearer {token}", f"token {token}")
         self.issues: list[dict[str, Any]] = [self._issue("A first issue", "")]
         self.pulls: list[dict[str, Any]] = []
+        self.comments: list[dict[str, Any]] = []
 
     def __call__(self, call: VendorCall) -> None:
         if call.header("authorization") not in self._credentials:
@@ -45,7 +49,13 @@ class GithubApi:
                 call.reply_json({"current_user_url": f"https://{HOST}/user"}, more={"x-oauth-scopes": ""})
             case "GET", "/user":
                 call.reply_json(
-                    {"login": LOGIN, "id": 1, "node_id": "U_1", "type": "User", "url": f"https://{HOST}/user"}
+                    {
+                        "login": LOGIN,
+                        "id": 1,
+                        "node_id": "U_kgDOADP9xw",
+                        "type": "User",
+                        "url": f"https://{HOST}/user",
+                    }
                 )
             case "GET", "/meta":
                 call.reply_json({"verifiable_password_authentication": False})
@@ -66,7 +76,7 @@ class GithubApi:
         owner = {"login": OWNER, "id": 2, "type": "Organization", "url": f"https://{HOST}/users/{OWNER}"}
         return {
             "id": 3,
-            "node_id": "R_1",
+            "node_id": REPOSITORY_ID,
             "name": NAME,
             "full_name": f"{OWNER}/{NAME}",
             "owner": owner,
@@ -96,7 +106,7 @@ class GithubApi:
 
     def about(self, _: dict[str, Any]) -> dict[str, Any]:
         repository = {
-            "id": "R_1",
+            "id": REPOSITORY_ID,
             "name": NAME,
             "owner": {"login": OWNER},
             "hasIssuesEnabled": True,
@@ -119,7 +129,7 @@ class GithubApi:
     def create_issue(self, variables: dict[str, Any]) -> dict[str, Any]:
         given = variables["input"]
         self.issues.append(self._issue(given["title"], given["body"]))
-        return {"createIssue": {"issue": {"id": "I_1", "url": f"{_URL}/issues/{len(self.issues)}"}}}
+        return {"createIssue": {"issue": {"id": ISSUE_ID, "url": f"{_URL}/issues/{len(self.issues)}"}}}
 
     def find_pull(self, _: dict[str, Any]) -> dict[str, Any]:
         branch = {"name": "main"}
@@ -127,7 +137,41 @@ class GithubApi:
 
     def create_pull(self, variables: dict[str, Any]) -> dict[str, Any]:
         self.pulls.append(variables["input"])
-        return {"createPullRequest": {"pullRequest": {"id": "PR_1", "url": f"{_URL}/pull/9"}}}
+        return {"createPullRequest": {"pullRequest": {"id": PULL_ID, "url": f"{_URL}/pull/9"}}}
+
+    def network(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {"viewer": {"login": LOGIN}, "repo_000": self.about({})["repository"]}
+
+    def issue(self, _: dict[str, Any]) -> dict[str, Any]:
+        found = {**self._numbered()[0], "__typename": "Issue", "id": ISSUE_ID, "author": {"login": LOGIN}}
+        return {"repository": {"hasIssuesEnabled": True, "issue": found}}
+
+    def no_project(self, _: dict[str, Any]) -> dict[str, Any]:
+        items = {"projectItems": {"nodes": [], "pageInfo": {"hasNextPage": False, "endCursor": ""}}}
+        return {"repository": {"issue": items, "pullRequest": items}}
+
+    def pull(self, _: dict[str, Any]) -> dict[str, Any]:
+        found = {"id": PULL_ID, "number": 9, "title": "A change", "state": "OPEN", "url": f"{_URL}/pull/9"}
+        return {"repository": {"pullRequest": {**found, "author": {"login": LOGIN}}}}
+
+    def list_pulls(self, _: dict[str, Any]) -> dict[str, Any]:
+        found = {**self.pull({})["repository"]["pullRequest"], "headRefName": "agent/x", "createdAt": _WHEN}
+        pulls = {"totalCount": 1, "nodes": [found], "pageInfo": {"hasNextPage": False, "endCursor": ""}}
+        return {"repository": {"pullRequests": pulls}}
+
+    def comment(self, variables: dict[str, Any]) -> dict[str, Any]:
+        self.comments.append(variables["input"])
+        return {"addComment": {"commentEdge": {"node": {"url": f"{_URL}/issues/1#issuecomment-1"}}}}
+
+    def close(self, variables: dict[str, Any]) -> dict[str, Any]:
+        self.issues[0]["state"] = "CLOSED"
+        return {"closeIssue": {"issue": {"id": variables["input"]["issueId"]}}}
+
+    def no_types(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: {"fields": []}
+            for name in ("PullRequest", "StatusCheckRollupContextConnection", "WorkflowRun")
+        }
 
     def _numbered(self) -> list[dict[str, Any]]:
         return [{**issue, "number": n, "url": f"{_URL}/issues/{n}"} for n, issue in enumerate(self.issues, 1)]
@@ -177,5 +221,15 @@ OPERATIONS: Final = {
     "IssueCreate": GithubApi.create_issue,
     "PullRequestForBranch": GithubApi.find_pull,
     "PullRequestCreate": GithubApi.create_pull,
+    "RepositoryNetwork": GithubApi.network,
+    "IssueByNumber": GithubApi.issue,
+    "IssueProjectItems": GithubApi.no_project,
+    "IssueClose": GithubApi.close,
+    "CommentCreate": GithubApi.comment,
+    "PullRequestByNumber": GithubApi.pull,
+    "PullRequestProjectItems": GithubApi.no_project,
+    "PullRequestList": GithubApi.list_pulls,
+    "PullRequest_fields": GithubApi.no_types,
+    "PullRequest_fields2": GithubApi.no_types,
 }
 """The operations of GraphQL, by their names in the queries of `gh`."""

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 MAX_WALK_STEPS: Final = 5_000
 """Selections that are looked at for one document; a fragment counts for each root field that spreads it."""
+_ID_COST: Final = 4
+"""Steps for which an id counts: it takes as long to read."""
 OWNER_ROOTS: Final = frozenset({"organization", "repositoryOwner", "user"})
 FREE_ROOTS: Final[Mapping[str, FieldRow]] = {
     "rateLimit": FieldRow("inside", "RateLimit", {"dryRun": ""}),
@@ -177,8 +179,8 @@ class _Walk:
                     fragment = self._syntax.fragments[each.name]
                     yield from self._roots(fragment.selections, spread, depth + 1)
 
-    def _step(self) -> None:
-        self._steps += 1
+    def _step(self, cost: int = 1) -> None:
+        self._steps += cost
         if self._steps > MAX_WALK_STEPS:
             raise _ReachError("graphql.syntax", "the document is too large to be followed")
 
@@ -352,6 +354,7 @@ class _Walk:
             self._slot(slots[name], inner)
 
     def _id(self, kind: str, value: Value) -> None:
+        self._step(_ID_COST)
         if not isinstance(value, str):
             raise _ReachError("graphql.node_id", "an id is not a text")
         try:

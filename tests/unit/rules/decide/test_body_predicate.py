@@ -5,7 +5,7 @@ from __future__ import annotations
 from egress.inspect.kinds import KINDS
 from egress.rules.compile.body_rules import BODY_KEYS
 from egress.rules.decide.body_predicate import BodyPredicate
-from egress.rules.decide.git_predicate import GitPredicate, with_texts
+from egress.rules.decide.git_predicate import GitPredicate
 from egress.rules.decide.globs import ValueGlob
 from egress.rules.decide.graphql_predicate import GraphqlPredicate
 from egress.rules.decide.mcp_predicate import McpPredicate
@@ -28,4 +28,3 @@ def test_an_item_of_another_kind_is_never_covered_and_always_denied() -> None:
         assert predicate.denies(object())
         assert predicate.expanded(object()) is None
         assert hash(predicate) is not None
-        assert with_texts(predicate, str) == predicate
