@@ -122,11 +122,12 @@ OUTSIDE: Final = _words(
 
 STUB_LEAVES: Final = _words(
     """
-    __typename abbreviatedOid avatarUrl closed closedAt color createdAt cursor databaseId endCursor
-    fullDatabaseId hasNextPage hasPreviousPage id isArchived isCrossRepository isDraft isFork
-    isInOrganization isPrivate isTemplate key login merged mergedAt name nameWithOwner number oid optionId
-    permission prefix resourcePath slug startCursor state stateReason title totalCount updatedAt url
-    viewerPermission visibility
+    __typename abbreviatedOid avatarUrl closed closedAt color createdAt cursor databaseId description
+    endCursor fullDatabaseId hasDiscussionsEnabled hasIssuesEnabled hasNextPage hasPreviousPage
+    hasProjectsEnabled hasWikiEnabled id isArchived isCrossRepository isDraft isFork isInOrganization
+    isPrivate isTemplate key login merged mergedAt name nameWithOwner number oid optionId permission prefix
+    resourcePath slug startCursor state stateReason title totalCount updatedAt url viewerPermission
+    visibility
     """
 )
 """Leaf fields that tell objects outside the repository apart, and say nothing of their content."""

@@ -115,6 +115,28 @@ def test_gh_reads_and_writes_by_number(make_lab: LabMaker, tmp_path: Path) -> No
     assert {call.header("x-github-next-global-id") for call in calls} == {"1"}
 
 
+EVERY_FIELD: Final = """
+for command in "issue view 1 -R acme/widgets" "pr view 9 -R acme/widgets" "repo view acme/widgets"; do
+    fields=$(gh $command --json 2>&1 | sed 1d | tr -d ' ' | grep -vx projects | paste -sd,)
+    echo "$command: $fields"
+    gh $command --json "$fields" 2>&1 || true
+done
+"""
+"""A command that is asked for JSON without fields lists them. Classic projects, which are gone, are left out."""
+
+
+@GH_CLI.proves("every field of an issue, a pull request and a repository")
+@everywhere()
+@pytest.mark.timeout(900)
+def test_gh_may_ask_for_every_field_that_it_knows(make_lab: LabMaker, tmp_path: Path) -> None:
+    forge = Forge(make_lab, tmp_path, SCOPED, GH, path=("bin",))
+    said = forge.sh(EVERY_FIELD)
+    assert "Egress" not in said
+    asked = " ".join(call.json()["query"] for call in forge.lab.calls(github_api.HOST, "/graphql"))
+    for field in ("closedByPullRequestsReferences", "statusCheckRollup", "assignableUsers", "latestRelease"):
+        assert field in asked, said
+
+
 OUTSIDE: Final = {
     "issue list -R acme/other": "graphql.scope",
     "issue view 1 -R evil/widgets": "graphql.scope",

@@ -20,6 +20,7 @@ REPOSITORY_ID: Final = "R_kgDOABPHjQ"
 ISSUE_ID: Final = "I_kwDOABPHjQE"
 PULL_ID: Final = "PR_kwDOABPHjQk"
 _URL: Final = f"https://{SITE}/{OWNER}/{NAME}"
+_NO_PROJECTS: Final = {"projectItems": {"nodes": [], "pageInfo": {"hasNextPage": False, "endCursor": ""}}}
 _WHEN: Final = "2026-01-02T03:04:05Z"
 
 
@@ -147,8 +148,10 @@ class GithubApi:
         return {"repository": {"hasIssuesEnabled": True, "issue": found}}
 
     def no_project(self, _: dict[str, Any]) -> dict[str, Any]:
-        items = {"projectItems": {"nodes": [], "pageInfo": {"hasNextPage": False, "endCursor": ""}}}
-        return {"repository": {"issue": items, "pullRequest": items}}
+        return {"repository": {"issue": _NO_PROJECTS}}
+
+    def no_project_of_pull(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {"repository": {"pullRequest": _NO_PROJECTS}}
 
     def pull(self, _: dict[str, Any]) -> dict[str, Any]:
         found = {"id": PULL_ID, "number": 9, "title": "A change", "state": "OPEN", "url": f"{_URL}/pull/9"}
@@ -168,10 +171,13 @@ class GithubApi:
         return {"closeIssue": {"issue": {"id": variables["input"]["issueId"]}}}
 
     def no_types(self, _: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: {"fields": []}
-            for name in ("PullRequest", "StatusCheckRollupContextConnection", "WorkflowRun")
-        }
+        return {name: {"fields": []} for name in ("PullRequest", "StatusCheckRollupContextConnection")}
+
+    def search_type(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {"SearchType": {"enumValues": [{"name": "ISSUE_ADVANCED"}]}}
+
+    def no_run_type(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {"WorkflowRun": {"fields": []}}
 
     def _numbered(self) -> list[dict[str, Any]]:
         return [{**issue, "number": n, "url": f"{_URL}/issues/{n}"} for n, issue in enumerate(self.issues, 1)]
@@ -227,9 +233,10 @@ OPERATIONS: Final = {
     "IssueClose": GithubApi.close,
     "CommentCreate": GithubApi.comment,
     "PullRequestByNumber": GithubApi.pull,
-    "PullRequestProjectItems": GithubApi.no_project,
+    "PullRequestProjectItems": GithubApi.no_project_of_pull,
     "PullRequestList": GithubApi.list_pulls,
+    "SearchType_enumValues": GithubApi.search_type,
     "PullRequest_fields": GithubApi.no_types,
-    "PullRequest_fields2": GithubApi.no_types,
+    "PullRequest_fields2": GithubApi.no_run_type,
 }
 """The operations of GraphQL, by their names in the queries of `gh`."""

@@ -9,7 +9,7 @@ SCHEMA: Final = """{
 "source": "@octokit/graphql-schema 15.26.1",
 "date": "2025-12-31",
 "stub": {
-"leaf": "__typename abbreviatedOid avatarUrl closed closedAt color createdAt cursor databaseId endCursor fullDatabaseId hasNextPage hasPreviousPage id isArchived isCrossRepository isDraft isFork isInOrganization isPrivate isTemplate key login merged mergedAt name nameWithOwner number oid optionId permission prefix resourcePath slug startCursor state stateReason title totalCount updatedAt url viewerPermission visibility",
+"leaf": "__typename abbreviatedOid avatarUrl closed closedAt color createdAt cursor databaseId description endCursor fullDatabaseId hasDiscussionsEnabled hasIssuesEnabled hasNextPage hasPreviousPage hasProjectsEnabled hasWikiEnabled id isArchived isCrossRepository isDraft isFork isInOrganization isPrivate isTemplate key login merged mergedAt name nameWithOwner number oid optionId permission prefix resourcePath slug startCursor state stateReason title totalCount updatedAt url viewerPermission visibility",
 "objects": {"column": "", "defaultBranchRef": "", "edges": "", "node": "", "nodes": "", "organization": "", "owner": "", "pageInfo": "", "project": "", "repository": "", "user": "", "fieldValueByName": "name"}
 },
 "mutations": {

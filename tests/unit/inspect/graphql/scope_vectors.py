@@ -262,10 +262,10 @@ SCOPE_VECTORS: Final = (
     asked(
         "list 19 both",
         envelope(
-            '{repository(owner:"acme",name:"app"){...F parent{...F}}} fragment F on Repository{description}'
+            '{repository(owner:"acme",name:"app"){...F parent{...F}}} fragment F on Repository{homepageUrl}'
         ),
         "graphql.foreign",
-        f"{REPOSITORY}: description is asked of something outside the repository",
+        f"{REPOSITORY}: homepageUrl is asked of something outside the repository",
     ),
     asked(
         "list 20",

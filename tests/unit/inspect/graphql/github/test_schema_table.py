@@ -51,6 +51,6 @@ def test_slots_of_an_input_hold_ids_people_and_addresses() -> None:
 
 def test_a_stub_has_names_and_no_content() -> None:
     assert {"id", "login", "name", "nameWithOwner", "number", "title"} <= TABLE.stub_leaves
-    assert not {"body", "bodyText", "email", "description", "text", "tempCloneToken"} & TABLE.stub_leaves
+    assert not {"body", "bodyText", "email", "homepageUrl", "text", "tempCloneToken"} & TABLE.stub_leaves
     assert TABLE.stub_objects["fieldValueByName"] == {"name"}
     assert TABLE.stub_objects["owner"] == frozenset()
