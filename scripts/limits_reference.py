@@ -8,6 +8,15 @@ from dataclasses import fields
 from egress.exchange import content_coding
 from egress.exchange.exchange import MAX_INTERIM_RESPONSES
 from egress.http1 import MessageLimits
+from egress.inspect.graphql.document import (
+    MAX_DOCUMENT_BYTES,
+    MAX_DOCUMENT_TOKENS,
+    MAX_OPERATIONS,
+    MAX_SELECTION_DEPTH,
+)
+from egress.inspect.graphql.github.node_id import MAX_NODE_ID_CHARS
+from egress.inspect.graphql.github.reach import ID_COST, MAX_WALK_STEPS
+from egress.inspect.graphql.graphql_kind import MAX_GRAPHQL_BYTES
 from egress.inspect.mcp.answer import MAX_JSON_ANSWER_BYTES
 from egress.inspect.mcp.event_stream import MAX_EVENT_BYTES
 from egress.inspect.mcp.mcp_kind import MAX_MCP_BYTES
@@ -195,6 +204,39 @@ SECTIONS: dict[str, dict[str, Row]] = {
             "`response.withheld`",
             "",
         ),
+    },
+    "A request of GraphQL": {
+        "graphql_kind.MAX_GRAPHQL_BYTES": (
+            "Bytes of a body",
+            size(MAX_GRAPHQL_BYTES),
+            "`body.too_large`",
+            "",
+        ),
+        "document.MAX_DOCUMENT_BYTES": (
+            "Bytes of a document, or of all in a batch",
+            size(MAX_DOCUMENT_BYTES),
+            "`graphql.syntax`",
+            "",
+        ),
+        "document.MAX_DOCUMENT_TOKENS": (
+            "Tokens of a document",
+            f"{MAX_DOCUMENT_TOKENS:,}",
+            "`graphql.syntax`",
+            "",
+        ),
+        "document.MAX_OPERATIONS": (
+            "Operations of a document",
+            f"{MAX_OPERATIONS}, nested {MAX_SELECTION_DEPTH} deep",
+            "`graphql.syntax`",
+            "",
+        ),
+        "reach.MAX_WALK_STEPS": (
+            "Selections and values that a scope follows",
+            f"{MAX_WALK_STEPS:,}, an id for {ID_COST} of them",
+            "`graphql.syntax`",
+            "",
+        ),
+        "node_id.MAX_NODE_ID_CHARS": ("Characters of an id", f"{MAX_NODE_ID_CHARS}", "`graphql.node_id`", ""),
     },
     "A message of MCP": {
         "mcp_kind.MAX_MCP_BYTES": ("Bytes of a request", size(MAX_MCP_BYTES), "`body.too_large`", ""),

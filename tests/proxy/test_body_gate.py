@@ -16,7 +16,7 @@ from tests.proxy.lab.client import dial
 from tests.proxy.lab.http2 import Http2Client
 from tests.proxy.lab.proxy_stack import NAME, ProxyStack
 from tests.proxy.lab.raw_upstream import RawUpstream
-from tests.unit.inspect.graphql.scope_vectors import SCOPE_VECTORS
+from tests.unit.inspect.graphql.scope_vectors import SCOPE_VECTORS, SCOPED
 from tests.unit.inspect.graphql.vectors import ALLOWED, RULE, VECTORS, Vector
 
 CERTS = Certificates()
@@ -89,11 +89,13 @@ async def test_the_table_over_http1(tmp_path: Path, scheme: str, rule: str, vect
     check_log(lines, vectors)
 
 
-async def test_the_table_over_http2(tmp_path: Path) -> None:
-    vectors = [vector for vector in VECTORS if vector.rule == RULE and vector.number != "20 two types"]
+@pytest.mark.parametrize("rule", [RULE, SCOPED], ids=["plain", "scope"])
+async def test_the_table_over_http2(tmp_path: Path, rule: str) -> None:
+    table = (*VECTORS, *SCOPE_VECTORS)
+    vectors = [vector for vector in table if vector.rule == rule and vector.number != "20 two types"]
     async with (
         RawUpstream(CERTS.good(NAME)) as upstream,
-        ProxyStack(tmp_path, CERTS, rules(upstream.port, RULE)) as stack,
+        ProxyStack(tmp_path, CERTS, rules(upstream.port, rule)) as stack,
         await stack.visit(upstream, NAME, "h2") as peer,
         Http2Client(peer.channel) as client,
     ):

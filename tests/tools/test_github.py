@@ -122,7 +122,7 @@ for command in "issue view 1 -R acme/widgets" "pr view 9 -R acme/widgets" "repo 
     gh $command --json "$fields" 2>&1 || true
 done
 """
-"""A command that is asked for JSON without fields lists them. Classic projects, which are gone, are left out."""
+"""A command that is asked for JSON without fields lists them. Classic projects are gone, and left out."""
 
 
 @GH_CLI.proves("every field of an issue, a pull request and a repository")

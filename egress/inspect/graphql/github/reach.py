@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 MAX_WALK_STEPS: Final = 5_000
 """Selections that are looked at for one document; a fragment counts for each root field that spreads it."""
-_ID_COST: Final = 4
+ID_COST: Final = 4
 """Steps for which an id counts: it takes as long to read."""
 OWNER_ROOTS: Final = frozenset({"organization", "repositoryOwner", "user"})
 FREE_ROOTS: Final[Mapping[str, FieldRow]] = {
@@ -354,7 +354,7 @@ class _Walk:
             self._slot(slots[name], inner)
 
     def _id(self, kind: str, value: Value) -> None:
-        self._step(_ID_COST)
+        self._step(ID_COST)
         if not isinstance(value, str):
             raise _ReachError("graphql.node_id", "an id is not a text")
         try:
