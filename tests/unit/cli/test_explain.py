@@ -226,6 +226,16 @@ def test_what_is_stripped_is_shown(capsys: Captured) -> None:
     assert json.loads(capsys.readouterr().out)["strip"] == ["query:key", "cookie:sid"]
 
 
+def test_headers_that_are_set_are_shown(capsys: Captured) -> None:
+    text = RULES.replace("api.example.com:\n", 'api.example.com:\n    set_headers: { x-a: "b c" }\n', 1)
+    assert text != RULES
+    Path("hosts.yaml").write_text(text, "utf-8")
+    assert main(["explain", "GET", "https://api.example.com/a"]) == 0
+    assert "sets x-a: b c whatever the sandbox sends" in squeezed(capsys.readouterr().out)
+    main(["explain", "GET", "https://api.example.com/a", "--json"])
+    assert json.loads(capsys.readouterr().out)["set_headers"] == {"x-a": "b c"}
+
+
 GRAPHQL = """\
 version: 1
 hosts:
