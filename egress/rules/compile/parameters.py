@@ -10,9 +10,9 @@ from egress.rules.compile.graphql_rules import graphql_texts
 from egress.rules.compile.placeholders import check_placeholders_in, with_sample
 from egress.rules.compile.single_rules import RuleIds, expires_of, handling_of, predicates_of
 from egress.rules.decide.entry import Entry, Rule
-from egress.rules.decide.placeholder_texts import with_texts
 from egress.rules.decide.globs import PathGlob, ValueGlob, path_glob
 from egress.rules.decide.paths import to_wire_text
+from egress.rules.decide.placeholder_texts import with_texts
 from egress.rules.decide.policy import ParameterSpec
 from egress.rules.decide.predicates import NamedGlob, Predicates
 from egress.rules.decide.rule_template import (

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from egress.rules.decide.placeholder_texts import with_texts
 from egress.rules.decide.globs import GlobError, PathGlob, ValueGlob, path_glob
+from egress.rules.decide.placeholder_texts import with_texts
 from egress.rules.decide.predicates import NamedGlob, Predicates
 
 PLACEHOLDER_START: Final = "{param."

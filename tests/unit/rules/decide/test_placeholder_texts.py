@@ -15,8 +15,8 @@ from egress.rules.decide.placeholder_texts import with_texts
 
 
 def graphql(*names: str) -> GraphqlPredicate:
-    fields = (("query", (ValueGlob("x"),)),)
-    return GraphqlPredicate(fields, scope=GithubScope(tuple(map(NameGlob, names))))
+    scope = GithubScope(tuple(map(NameGlob, names))) if names else None
+    return GraphqlPredicate((("query", (ValueGlob("x"),)),), scope=scope)
 
 
 @pytest.mark.parametrize(
