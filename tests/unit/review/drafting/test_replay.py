@@ -153,5 +153,5 @@ def test_a_body_that_is_not_in_the_log_cannot_be_told() -> None:
 def test_the_repositories_that_a_document_named_cannot_be_told() -> None:
     scoped = GRAPHQL.replace("[viewer]", "[viewer, repository], scope: {github: [acme/app]}")
     (untold,) = replayed(scoped, asked("repository")).untold
-    assert "which repositories it named" in untold.note
+    assert "repositories that a document named" in untold.note
     assert [one.code for one in replayed(scoped, asked("other")).denied] == ["graphql.field"]
