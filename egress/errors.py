@@ -175,6 +175,20 @@ CODES: dict[str, RefusalCode] = {
     "json.duplicate_key": RefusalCode(
         400, "A key stands twice in an object of the body.", "Send each key once."
     ),
+    # A handler, where one is called
+    "handler.denied": RefusalCode(403, "A handler denies this request.", ASK_OPERATOR_HINT),
+    "handler.failed": RefusalCode(
+        403, "The handler for this request failed, or took too long.", "Tell the operator."
+    ),
+    "handler.refused": RefusalCode(
+        403, "The handler for this request asked for something that it may not do.", "Tell the operator."
+    ),
+    "handler.missing": RefusalCode(
+        403, "The handler for this request is not loaded, or answers nothing.", "Tell the operator."
+    ),
+    "handler.ambiguous": RefusalCode(
+        403, "The rules name two handlers for this request.", "Tell the operator."
+    ),
     "limit.held_bodies": RefusalCode(
         503, "Too many request bodies wait for a verdict.", "Try again in a moment."
     ),

@@ -339,6 +339,15 @@ class GrantRef(RuleRef):
 
 
 @dataclass(frozen=True, slots=True)
+class HandlerUse:
+    """A handler that is called for a request, by its name, with its parameters."""
+
+    name: str
+    params: str = "{}"
+    """A JSON object with sorted keys, so that values can be compared and hashed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Effects:
     """Needs and limits of an allowed request, over all the rules that allowed it."""
 
@@ -356,6 +365,10 @@ class Effects:
     """Placeholders outside their slots are forwarded unswapped instead of denied."""
     kept_query: frozenset[str] = frozenset()
     """Keys of the query whose values the record keeps."""
+    handlers: tuple[HandlerUse, ...] = ()
+    """The handlers that the rules name. An allowed request has one at most."""
+    is_virtual: bool = False
+    """The host has no upstream: only a handler can answer."""
 
 
 NO_EFFECTS = Effects()

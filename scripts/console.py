@@ -1,8 +1,8 @@
 """Run the commands that the documentation shows, and say what they print.
 
-A line of a ```console block that begins with `$ ` is run by sh, in a folder with the rule files shown so
-far on that page; the lines below it are what it prints, both streams. `egress` is the command that a
-reader has on the path. Nothing reaches a network, and there is no secret.
+A line of a ```console block that begins with `$ ` is run by sh, in a folder with the rule files, and the
+Python files with a name, shown so far on that page; the lines below it are what it prints, both streams.
+`egress` is the command that a reader has on the path. Nothing reaches a network, and there is no secret.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def outputs(page: Path) -> Iterator[tuple[Block, str]]:
     with TemporaryDirectory() as name:
         folder = Path(name).resolve()
         for block in blocks(page):
-            if block.language == "yaml":
+            # A Python block with a name is a file, such as one of handlers; others are only read.
+            if block.language == "yaml" or (block.language == "python" and block.words):
                 file = folder / block.file
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(block.text, encoding="utf-8")

@@ -99,6 +99,7 @@ PARTS = {
     "PlaceholderItem": ("Placeholder", "Below `placeholder:` of an item of `inject:`."),
     "Limits": ("Limits", "Below `limits:`, at the top of the file, of a host and of an allow rule."),
     "Audit": ("Audit", "Below `audit:` of a host and of an allow rule."),
+    "HandlerItem": ("Handler", "Below `handler:` of a host and of an allow rule."),
     "CanaryItem": ("Canaries", "Below a name in `canaries:`."),
     "SecretItem": ("Secrets", "Below a name in `secrets:`."),
     "CommandSource": ("Command", "In the place of a text, in `from:` of a secret."),

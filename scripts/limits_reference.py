@@ -7,6 +7,7 @@ from dataclasses import fields
 
 from egress.exchange import content_coding
 from egress.exchange.exchange import MAX_INTERIM_RESPONSES
+from egress.handlers import in_process, interface, own_process, worker
 from egress.http1 import MessageLimits
 from egress.inspect.graphql.document import (
     MAX_DOCUMENT_BYTES,
@@ -73,6 +74,44 @@ Row = tuple[str, str, str, str]
 """What is bounded, by how much, what happens beyond it, and the setting."""
 
 SECTIONS: dict[str, dict[str, Row]] = {
+    "Handlers": {
+        "interface.MAX_BODY_BYTES": (
+            "Request body that a handler reads, or writes",
+            f"what it asks for, {size(interface.MAX_BODY_BYTES)} at most",
+            "`body.too_large`",
+            "",
+        ),
+        "interface.MAX_DEADLINE": (
+            "Time of a call",
+            f"{seconds(interface.DEFAULT_DEADLINE)}; {seconds(interface.MAX_DEADLINE)} if it asks for that",
+            "`handler.failed`",
+            "",
+        ),
+        "own_process.WORKERS": (
+            "Calls at a time, in processes of their own",
+            f"{own_process.SANDBOX_WORKERS}; {own_process.WORKERS} in all",
+            f"{own_process.MAX_WAITING} more of a sandbox wait, then `handler.failed`",
+            "",
+        ),
+        "worker.MEMORY_BYTES": (
+            "Memory of a process of handlers",
+            size(worker.MEMORY_BYTES),
+            "`handler.failed`",
+            "",
+        ),
+        "in_process.MAX_STEP_SECONDS": (
+            "Time from one `await` to the next, in the process of the proxy",
+            f"{in_process.MAX_STEP_SECONDS * 1000:g} ms; {in_process.MAX_STALL_SECONDS * 1000:g} ms in all",
+            "`handler.failed`",
+            "",
+        ),
+        "in_process.MAX_OPEN_CALLS": (
+            "Calls of a sandbox that wait, in the process of the proxy",
+            f"{in_process.MAX_OPEN_CALLS}",
+            "`handler.failed`",
+            "",
+        ),
+    },
     "Shares of a sandbox": {
         "Resource.CLIENTS": (
             "Client connections",

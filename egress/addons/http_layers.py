@@ -18,8 +18,10 @@ from mitmproxy.proxy.events import Event
 from mitmproxy.proxy.layer import CommandGenerator, Layer, NextLayer
 
 from egress.addons.tls_layers import ConnectionLost, SandboxTlsLayer, UpstreamTlsLayer
+from egress.exchange import HandlerVerdict
 from egress.relay.ports import (
     CLIENT_WIRE,
+    Call,
     Close,
     Fetch,
     HandBack,
@@ -172,6 +174,8 @@ class HttpLayer(Layer):
             return relay.tick()
         if isinstance(event, SecretsFetched):
             return relay.fetched(event.ticket, event.secrets)
+        if isinstance(event, HandlerReturned):
+            return relay.handled(event.ticket, event.verdict)
         if isinstance(event, CallRelay) and event.name in _RELAY_METHODS:
             return list(getattr(relay, event.name)(*event.arguments))
         return relay.start() if isinstance(event, events.Start) else []
@@ -220,8 +224,8 @@ class HttpLayer(Layer):
                 yield from self._open(order)
             elif isinstance(order, Close | Reset):
                 yield from self._close(order)
-            elif isinstance(order, Fetch):
-                yield FetchSecrets(order)
+            elif isinstance(order, Fetch | Call):
+                yield FetchSecrets(order) if isinstance(order, Fetch) else RunHandler(order)
             elif isinstance(order, YieldTurn):
                 yield TakeAnotherTurn()
             elif isinstance(order, HandBack):
@@ -335,6 +339,13 @@ class FetchSecrets(Command):
         self.order = order
 
 
+class RunHandler(Command):
+    """Call a handler; answered by `HandlerReturned`. Does not block: other exchanges go on."""
+
+    def __init__(self, order: Call) -> None:
+        self.order = order
+
+
 class AbortConnection(Command):
     """Close at once, dropping what was not sent yet."""
 
@@ -367,6 +378,14 @@ class SecretsFetched(Event):
     def __init__(self, ticket: int, secrets: Mapping[str, Secret]) -> None:
         self.ticket = ticket
         self.secrets = secrets
+
+
+class HandlerReturned(Event):
+    """The verdict of a handler."""
+
+    def __init__(self, ticket: int, verdict: HandlerVerdict) -> None:
+        self.ticket = ticket
+        self.verdict = verdict
 
 
 class WriteBlocked(Event):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from egress.api import log_schema, policy_schema, rules_schema, ticket_schema
+from egress.api import handler_schema, log_schema, policy_schema, rules_schema, ticket_schema
 from egress.api.operation import Operation
 
 _POLICY: Final = "/v1/sandboxes/{name}/policy"
+_HANDLERS: Final = "/v1/sandboxes/{name}/handlers"
 _TICKETS: Final = "/v1/sandboxes/{name}/tickets"
 
 OPERATOR_OPERATIONS: Final = (
@@ -33,6 +34,21 @@ OPERATOR_OPERATIONS: Final = (
         path=f"{_POLICY}/grants/{{grant}}",
         summary="Take a grant back; at a port, one that was made there.",
         answer=policy_schema.GrantView,
+    ),
+    Operation(
+        name="show_handlers",
+        method="GET",
+        path=_HANDLERS,
+        summary="Return the handlers that were chosen for a sandbox, and those that can be.",
+        answer=handler_schema.HandlersView,
+    ),
+    Operation(
+        name="choose_handlers",
+        method="POST",
+        path=_HANDLERS,
+        summary="Choose the handlers of a sandbox; not at a port.",
+        body=handler_schema.HandlerSettings,
+        answer=handler_schema.HandlersView,
     ),
     Operation(
         name="add_ticket",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
+from egress.api.handler_schema import HandlersView
 from egress.api.policy_schema import ExplanationView, GrantView, PolicyView
 from egress.api.ticket_schema import TicketView
 from egress.api_server.call import ApiCall
@@ -51,6 +52,19 @@ def _undo(call: ApiCall) -> GrantView:
     return call.fleet.policies.undo(call.name, call.parts["grant"], by, made_by=made_by)
 
 
+def _show_handlers(call: ApiCall) -> HandlersView:
+    return call.fleet.policies.handlers(call.name)
+
+
+def _choose_handlers(call: ApiCall) -> HandlersView:
+    # No delegation says which handlers a client of a port may choose.
+    if not call.context.is_owner_only:
+        raise GrantBeyondError(
+            "handlers are not chosen at the port", "choose them at the unix socket, as the operator"
+        )
+    return call.fleet.policies.choose_handlers(call.name, call.body, _caller(call))
+
+
 def _add_ticket(call: ApiCall) -> tuple[int, TicketView]:
     is_delegated = not call.context.is_owner_only
     made = call.fleet.policies.add_ticket(call.name, call.body, _caller(call), is_delegated=is_delegated)
@@ -77,6 +91,8 @@ POLICY_CALLS: dict[str, BlockingHandler] = {
     "show_policy": _show,
     "grant": _grant,
     "undo_grant": _undo,
+    "show_handlers": _show_handlers,
+    "choose_handlers": _choose_handlers,
     "add_ticket": _add_ticket,
     "end_ticket": _end_ticket,
     "explain_request": _explain,

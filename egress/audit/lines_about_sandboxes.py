@@ -120,6 +120,17 @@ class GrantRefused(LogLine, tag="grant.refused"):
     policy: PolicyInForce = None
 
 
+class HandlersChosen(LogLine, tag="handlers.chosen"):
+    """The owner of a sandbox has chosen its [handlers](../guides/handlers.md), in place of those before."""
+
+    sandbox: GrantSandbox = None
+    change: Annotated[
+        Reason | None, about("The handlers by host, by name alone.", "api.example.com: kv, all others: block")
+    ] = None
+    by: GrantCaller = None
+    policy: PolicyInForce = None
+
+
 class TicketAdded(LogLine, tag="ticket.added"):
     """A run in a sandbox has rights of its own from now on: those of a [ticket](../guides/tickets.md)."""
 

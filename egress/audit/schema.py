@@ -71,6 +71,7 @@ from egress.audit.lines_about_sandboxes import (
     GrantExpired,
     GrantRefused,
     GrantRevoked,
+    HandlersChosen,
     SandboxAdded,
     SandboxRemoved,
     TicketAdded,
@@ -405,7 +406,7 @@ LINE_SECTIONS: Final[dict[str, tuple[type[LogLine], ...]]] = {
         *(Started, Stopped, Reloaded, ReloadRefused, Killed, KillUndone),
         *(SandboxAdded, SandboxRemoved, ListenerFailed),
         *(Granted, GrantRevoked, GrantExpired, GrantDropped, GrantRefused),
-        *(TicketAdded, TicketEnded),
+        *(TicketAdded, TicketEnded, HandlersChosen),
     ),
     "What happens to the log": (GapLine, RotatedLine, PrunedLine, ResumedLine, DroppedLine),
 }

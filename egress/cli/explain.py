@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
 from egress.cli import folder_options, render, rule_options
 from egress.cli.denial_fix import DenialFix, find_fix
+from egress.cli.handler_options import of_handlers, with_handlers
 from egress.cli.parameter_options import read_parameters
 from egress.cli.render import BAD, BOLD, DIM, GOOD, Cell
 from egress.cli.rules_with_grants import with_grants
@@ -23,9 +24,15 @@ from egress.rules.compile.policy_writer import limit_fields
 from egress.rules.compile.rule_tests import describe_decision
 from egress.rules.decide.explain import ConsideredRule, Explanation
 from egress.rules.decide.explain import explain as explained
+from egress.rules.decide.outbound import Outbound
+from egress.rules.decide.policy import Policy
 from egress.rules.language import quantities
 from egress.rules.language.report import MeaningError
-from egress.types import GrantRef, Identity, Verdict
+from egress.types import GrantRef, Head, Identity, Verdict
+
+if TYPE_CHECKING:
+    from egress.handlers.caller import HandlerCaller
+    from egress.handlers.trial import HandlerTrial
 
 
 class RequestOptions(TypedDict):
@@ -42,6 +49,8 @@ class RequestOptions(TypedDict):
     graphql: str | None
     mcp: str | None
     git: str | None
+    handlers: Path | None
+    run: bool
 
 
 @click.command()
@@ -84,6 +93,8 @@ class RequestOptions(TypedDict):
     metavar="REQUEST",
     help="Fetch or push below the URL, such as 'fetch acme/app' or 'push acme/app refs/heads/x'.",
 )
+@of_handlers
+@click.option("--run", is_flag=True, help="Ask the handler, where one is called. Needs --handlers.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def explain(
     method: str,
@@ -97,8 +108,8 @@ def explain(
 
     Also shows the other rules considered, and for a denial how to allow it. Without FILE, reads
     config/hosts.yaml or else hosts.yaml. No secret is resolved and nothing is sent. With --sandbox, its proxy
-    is asked for what is granted to it for now. The exit status is 0 for
-    allowed, 1 for denied.
+    is asked for what is granted to it for now. A handler is named, and asked with --run. The exit status is
+    0 for allowed, 1 for denied.
 
     \b
     Examples:
@@ -124,22 +135,71 @@ def explain(
     head = asked_head(method, url, headers, websocket=given["websocket"])
     at = given["at"]
     moment = rule_options.now() if at is None else _moment(at)
-    if given["sandbox"] is not None and given["profile"] is not None:
-        raise click.UsageError("--sandbox has a profile already: leave --profile out.")
-    if given["sandbox"] is not None and given["params"]:
-        raise click.UsageError("--sandbox has its parameters already: leave --param out.")
+    _check_options(given)
     parameters = read_parameters(given["params"])
     _, policy = rule_options.policy((*named, *files))
     identity = Identity("explain", given["profile"], parameters)
     if given["sandbox"] is not None:
         policy, identity = with_grants(policy, given["sandbox"], given["runtime_dir"])
     answer = explained(policy, identity, head, moment, body=body)
+    called = _called(policy, identity, answer, given["handlers"])
+    trial = None
+    if called and given["run"]:
+        trial = _tried(given["handlers"], policy, identity, head, moment, body or b"")
     advice = DenialFix("") if answer.decision.allowed else find_fix(policy, head, answer)
     if as_json:
-        render.data(_as_data(answer, advice))
+        render.data({**_as_data(answer, advice), **_handler_data(called, trial)})
     else:
-        _show(method, url, answer, advice)
-    return 0 if answer.decision.allowed else 1
+        _show(method, url, answer, advice, _handler_rows(called, trial))
+    return 0 if answer.decision.allowed and (trial is None or not trial.code) else 1
+
+
+def _check_options(given: RequestOptions) -> None:
+    """Refuse options that need, or exclude, each other."""
+    if given["sandbox"] is not None and given["profile"] is not None:
+        raise click.UsageError("--sandbox has a profile already: leave --profile out.")
+    if given["run"] and given["handlers"] is None:
+        raise click.UsageError("--run needs the handlers: name their file with --handlers.")
+    if given["sandbox"] is not None and given["params"]:
+        raise click.UsageError("--sandbox has its parameters already: leave --param out.")
+
+
+def _tried(
+    handlers: Path | None, policy: Policy, identity: Identity, head: Head, now: int, body: bytes
+) -> HandlerTrial | None:
+    """Ask the handler of the request."""
+    from egress.handlers.trial import try_handler
+
+    if handlers is None:
+        return None
+    return with_handlers(handlers, lambda caller: try_handler(policy, identity, head, now, body, caller))
+
+
+def _called(policy: Policy, identity: Identity, answer: Explanation, handlers: Path | None) -> str:
+    """Return the name of the handler that would be asked; empty for none."""
+    if not answer.decision.allowed:
+        return ""
+    outbound = policy.outbound
+    if handlers is not None:
+        # The file may have handlers for hosts on which the rules name none.
+        outbound = with_handlers(handlers, _outbound)
+    use = outbound.handler_for(identity, answer.host, answer.decision.effects)
+    return "" if use is None else use.name
+
+
+async def _outbound(caller: HandlerCaller) -> Outbound:
+    return caller.outbound
+
+
+def _handler_rows(called: str, trial: HandlerTrial | None) -> list[list[Cell]]:
+    if not called:
+        return []
+    return [["handler", called, ("would be called" if trial is None else trial.text, DIM)]]
+
+
+def _handler_data(called: str, trial: HandlerTrial | None) -> dict[str, object]:
+    said = None if trial is None else {"says": trial.text, "code": trial.code, "status": trial.status}
+    return {"handler": called, "handler_run": said}
 
 
 def _body(given: RequestOptions) -> bytes | None:
@@ -182,13 +242,13 @@ def _headers(texts: tuple[str, ...]) -> list[tuple[str, str]]:
 # For people -----------------------------------------------------------------------------------
 
 
-def _show(method: str, url: str, answer: Explanation, advice: DenialFix) -> None:
+def _show(method: str, url: str, answer: Explanation, advice: DenialFix, handler: list[list[Cell]]) -> None:
     decision = answer.decision
     render.line((f"{method} {url}", BOLD))
     render.line()
     render.line("  ", (decision.verdict.upper(), GOOD if decision.allowed else BAD), f"  {_headline(answer)}")
     render.line()
-    render.table(list(_facts(answer)), indent=2)
+    render.table([*_facts(answer), *handler], indent=2)
     # The deciding rule is in the table of facts already.
     others = [item for item in answer.considered if item.ref != decision.rule]
     if others:

@@ -8,8 +8,18 @@ from __future__ import annotations
 
 from egress.exchange.denied_exchange import DeniedExchange
 from egress.exchange.exchange import Exchange
+from egress.exchange.handler_call import (
+    AllowByHandler,
+    AnswerByHandler,
+    DenyByHandler,
+    HandlerCall,
+    HandlerFault,
+    HandlerVerdict,
+)
 from egress.exchange.messages import (
     AnswerHead,
+    AnswerRequest,
+    CallHandler,
     CutExchange,
     DenyRequest,
     Destination,
@@ -23,13 +33,21 @@ from egress.exchange.messages import (
 from egress.exchange.request_steps import OrderError, RequestStep, Spend
 
 __all__ = [
+    "AllowByHandler",
+    "AnswerByHandler",
     "AnswerHead",
+    "AnswerRequest",
+    "CallHandler",
     "CutExchange",
     "DeniedExchange",
+    "DenyByHandler",
     "DenyRequest",
     "Destination",
     "Exchange",
     "ExchangeRecord",
+    "HandlerCall",
+    "HandlerFault",
+    "HandlerVerdict",
     "HoldBody",
     "NeedSecrets",
     "OrderError",

@@ -4,6 +4,7 @@ The stages follow each other and never go back:
 
     HEAD       `begin`     identity and destination are fixed; request checks, rules, limits
     HELD       `inspect`, `inspect_end`: the body, where rules ask what it says; rules, limits
+    HANDLER    `handled`      the verdict of a handler, where one is called; what it changes goes by the rules
     SECRETS    `provide`   the values that the decision needs; injection
     SENT       `request_data`, `informational`, `respond`
     BODY       `request_data`, `data`, `end`
@@ -26,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from egress.credentials import NO_PLACEHOLDERS, CanaryScan, Placeholders
+from egress.exchange.handler_steps import HandlerSteps
 from egress.exchange.messages import (
     AnswerHead,
     CutExchange,
@@ -40,7 +42,7 @@ from egress.exchange.request import (
     shown_method,
     shown_path,
 )
-from egress.exchange.request_steps import OrderError, RequestSteps, Spend
+from egress.exchange.request_steps import OrderError, Spend
 from egress.exchange.response import (
     DIGEST_FIELDS,
     NO_NAMES,
@@ -65,7 +67,7 @@ LANE_ENDED_CODE = "lane.ended"
 """The code of an exchange that a lane finished without saying why it had not come to its end."""
 
 
-class Exchange(RequestSteps):
+class Exchange(HandlerSteps):
     """A request and its response, from head to record."""
 
     __slots__ = ("_body", "_has_body", "_interim", "_is_recorded")
@@ -92,6 +94,7 @@ class Exchange(RequestSteps):
             canaries=canaries,
             knows=knows,
         )
+        self._begin_handling()
         self._has_body = False
         self._interim = 0
         self._is_recorded = False
@@ -257,14 +260,14 @@ class Exchange(RequestSteps):
         self.abort("internal" if self._stage is ExchangeStage.HEAD else LANE_ENDED_CODE)
         if self._body is not None:
             self._body.close()
-        request, decision, noted = self._request, self._decision, self._record
+        request, head, decision, noted = self._request, self._head, self._decision, self._record
         # Every text is judged by what is known now: a secret may have got its value since the head came.
         check = SecretCheck(self._needles, self._canaries, self._knows)
         target = decision.target if decision else ""
         return ExchangeRecord(
             identity=self._identity,
             destination=self._destination,
-            method=shown_method(request.method, self._canaries) if request else "",
+            method=shown_method(head.method if head else request.method, self._canaries) if request else "",
             path=self._shown_path(),
             verdict=noted.verdict(decision, sent=sent),
             code=noted.code or (decision.code if decision else "internal"),

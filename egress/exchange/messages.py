@@ -16,6 +16,7 @@ from typing import Final
 from egress.credentials import CanarySighting
 from egress.errors import CODES, NOT_STOPPED_CODES
 from egress.exchange.content_coding import ContentCoding
+from egress.exchange.handler_call import HandlerCall
 from egress.exchange.recorded_query import QueryRecord
 from egress.inspect.inspector import RefusalAnswer
 from egress.types import Decision, Head, Headers, Identity, Place, RuleRef, Scheme, Slot, Verdict, value_class
@@ -92,6 +93,21 @@ class HoldBody:
 
 
 @value_class
+class CallHandler:
+    """Call this handler and go on with `handled`; send nothing upstream, and fetch no secret."""
+
+    call: HandlerCall
+
+
+@value_class
+class AnswerRequest:
+    """Answer the sandbox with this response of a handler, as it comes out of `respond`, `data` and `end`."""
+
+    response: Response
+    body: bytes
+
+
+@value_class
 class NeedSecrets:
     """Get the values of these secrets and call `provide`."""
 
@@ -107,6 +123,8 @@ class SendRequest:
     head: Head = field(repr=False)
     searches_body: bool = False
     """A planted value may be found in the body: the head waits for the first part of it."""
+    body: bytes | None = field(default=None, repr=False)
+    """The body that a handler wrote in place of the sandbox's."""
 
 
 @value_class
@@ -209,6 +227,7 @@ class ExchangeStage(Enum):
 
     HEAD = "head"
     HELD = "held"
+    HANDLER = "handler"
     SECRETS = "secrets"
     SENT = "sent"
     BODY = "body"
@@ -235,6 +254,11 @@ class RecordBuilder:
     """The profile that was chosen for the sandbox; empty where its own decided."""
     lifted: RuleRef | None = None
     """The deny that the file lifts, and that would have denied the request."""
+    handler: str = ""
+    """The handler that was called."""
+    handler_verdict: str = ""
+    """What it said; empty while it runs."""
+    handler_ms: int = 0
     found: Counter[str] = field(default_factory=Counter)
     up: int = 0
     down: int = 0
@@ -259,6 +283,10 @@ class RecordBuilder:
         facts: dict[str, str | int | bool] = {}
         if self.chosen_profile:
             facts["chosen_profile"] = self.chosen_profile
+        if self.handler:
+            facts["handler"] = self.handler
+            facts["handler_verdict"] = self.handler_verdict or "none"
+            facts["handler_ms"] = self.handler_ms
         if not sent or (is_end_proven and not self.stripped and self.lifted is None):
             return facts or NO_FACTS
         if self.stripped:

@@ -12,6 +12,8 @@ from egress.credentials.set_headers import with_set_headers
 from egress.errors import EgressError
 from egress.exchange.body_reading import BodyReading, refusal_answer
 from egress.exchange.messages import (
+    AnswerRequest,
+    CallHandler,
     CutExchange,
     DenyRequest,
     Destination,
@@ -32,7 +34,7 @@ from egress.exchange.request import (
 from egress.exchange.response import (
     needs_search,
 )
-from egress.inspect.inspector import AnswerReader, Facts, RefusalAnswer
+from egress.inspect.inspector import AnswerReader, Facts, RefusalAnswer, Unreadable
 from egress.inspect.kinds import KINDS
 from egress.inspect.mcp.conversation import SessionPlace
 from egress.inspect.mcp.sessions import McpSessions
@@ -43,7 +45,7 @@ from egress.scrub import Needles
 from egress.shares.pool import OPEN_ACCOUNT, MemoryAccount
 from egress.types import NO_EFFECTS, Decision, Head, Identity, Limit, Scrub, Secret
 
-RequestStep = DenyRequest | HoldBody | NeedSecrets | SendRequest
+RequestStep = DenyRequest | HoldBody | CallHandler | AnswerRequest | NeedSecrets | SendRequest
 """What comes next for a request that is not sent yet."""
 
 Spend = Callable[[tuple[Limit, ...]], LimitResult]
@@ -65,6 +67,7 @@ class RequestSteps:
         "_decision",
         "_destination",
         "_effects",
+        "_found",
         "_head",
         "_identity",
         "_knows",
@@ -120,6 +123,8 @@ class RequestSteps:
         self._newer: tuple[Policy, int] | None = None
         """The policy that came into force while the body was held, and when."""
         self._reading: BodyReading | None = None
+        self._found: Facts | Unreadable | None = None
+        """What the body said on which the request was decided."""
         self._decision: Decision | None = None
         self._effects = NO_EFFECTS
         self._searches = False
@@ -205,35 +210,51 @@ class RequestSteps:
         if found is not None:
             decision = decide(self.policy, self._identity, head, self._now, found)
             if decision.allowed or is_whole or not reading.goes_on:
-                self._decision = decision
+                self._decision, self._found = decision, found
                 return self._decided(head, decision)
         self._stage = ExchangeStage.HELD
         return HoldBody()
 
     def _decided(self, head: Head, decision: Decision) -> RequestStep:
         """Go on after the verdict of the rules."""
+        # A part that was read may be longer than the rules that cover it allow.
+        known = max(self._length, self._reading.size if self._reading is not None else 0)
+        denied = self._take_decision(head, decision, known)
+        return self._go_on(decision) if denied is None else denied
+
+    def _take_decision(
+        self, head: Head, decision: Decision, known: int, counted: tuple[Limit, ...] = ()
+    ) -> DenyRequest | None:
+        """Let the request have the effects of this decision; return the denial that comes of it.
+
+        `known` are the bytes of its body, as far as they are known; `counted` are limits it was counted for.
+        """
         if not decision.allowed:
             return self._deny(decision.code)
         self._effects, self._record.lifted = decision.effects, decision.lifted
+        self._head = head_with_target(head, decision.target)
         if self._newer is not None and not self._is_allowed_by(*self._newer):
             return self._deny("access.withdrawn")
         limits = decision.effects.limits
         if limits:
             self._max_up = smallest_limit(limit.request_body for limit in limits)
             self._max_down = smallest_limit(limit.response_body for limit in limits)
-        # A part that was read may be longer than the rules that cover it allow.
-        known = max(self._length, self._reading.size if self._reading is not None else 0)
         if self._max_up is not None and known > self._max_up:
             return self._deny("limit.request_body")
         # Counted last: a request that another check denies must not use up the limit.
+        limits = tuple([limit for limit in limits if limit not in counted]) if counted else limits
         if self._spend is not None and limits:
             taken = self._spend(limits)
             if not taken.allowed:
                 return self._deny("limit.requests", taken.retry_after)
-        found = self._reading.found if self._reading is not None else None
-        if isinstance(found, Facts) and found.answers is not None:
-            self._answer_reader = found.answers.answer_reader(decision.terms)
-        self._head = head_with_target(head, decision.target)
+        return None
+
+    def _go_on(self, decision: Decision) -> RequestStep:
+        """Go on with a request that the rules let through: next are its secrets."""
+        if self._head is None:
+            return self._deny("internal")
+        if isinstance(self._found, Facts) and self._found.answers is not None:
+            self._answer_reader = self._found.answers.answer_reader(decision.terms)
         needed = needed_secrets(decision.effects, self._placeholders, self._head)
         self._stage = ExchangeStage.SECRETS
         if not needed:
@@ -273,7 +294,11 @@ class RequestSteps:
         record.injected, record.replaced, record.is_handed_out = applied.written, applied.replaced, True
         record.stripped = applied.stripped
         self._stage = ExchangeStage.SENT
-        return SendRequest(applied.head, searches_body=self._canaries is not None)
+        return self._sending(SendRequest(applied.head, searches_body=self._canaries is not None))
+
+    def _sending(self, step: SendRequest) -> SendRequest:
+        """Return the last step of a request as it is carried out."""
+        return step
 
     def request_data(self, chunk: bytes, *, aside: bool = False) -> CutExchange | None:
         """Count and scan a piece of request body, or of a frame (`aside`: of a control frame)."""
@@ -292,8 +317,7 @@ class RequestSteps:
         """Tell whether another policy allows the request, as far as it was read, with the same secrets."""
         if self._head is None:
             return False
-        found = self._reading.found if self._reading is not None else None
-        decision = decide(policy, self._identity, self._head, now, found)
+        decision = decide(policy, self._identity, self._head, now, self._found)
         kept = {need.secret for need in decision.effects.needs}
         return decision.allowed and all(need.secret in kept for need in self._effects.needs)
 
@@ -303,7 +327,7 @@ class RequestSteps:
         rule = decision.rule if decision is not None and not decision.allowed else None
         answer = None
         if decision is not None and decision.body_kind:
-            found = reading.found if reading is not None else None
+            found = reading.found if reading is not None and self._found is None else self._found
             answer = refusal_answer(KINDS[decision.body_kind], code, decision, found)
             self._record.status = answer.status
         return DenyRequest(code, retry_after, rule.reason if rule is not None else "", answer)

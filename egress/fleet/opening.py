@@ -184,7 +184,7 @@ def open_embedded(  # noqa: PLR0913 - each parameter is a setting of the fleet
         about = replace(about, audit=audit, run=run, runtime_dir=private)
         # Of the environment that the proxy was started with: its secrets are read from there.
         environment_policy = EnvironmentPolicy.for_proxy(private, environ)
-        trusted = ("--upstream-ca", "--otlp-ca")
+        trusted = ("--upstream-ca", "--otlp-ca", "--handlers")
         roots = tuple(path for flag in trusted for path in _given_paths(flag, environ, options))
         mount_policy = MountPolicy.for_proxy(private, environ, roots)
         kept = None

@@ -10,6 +10,7 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
+from egress.api.handler_schema import HandlerSettings, HandlersView
 from egress.api.policy_schema import (
     ExplanationView,
     GrantSettings,
@@ -36,6 +37,12 @@ class FleetPolicies(Protocol):
 
     def undo(self, name: str, grant: str) -> GrantView:
         """Take a grant back. Raises `GrantNotFoundError`."""
+
+    def handlers(self, name: str) -> HandlersView:
+        """Return the handlers that were chosen for a sandbox, and those that can be."""
+
+    def choose_handlers(self, name: str, settings: HandlerSettings) -> HandlersView:
+        """Choose the handlers of a sandbox. Raises `GrantRefusedError` for one that is not loaded."""
 
     def add_ticket(self, name: str, settings: TicketSettings) -> TicketView:
         """Make a ticket for one run. Raises `SpecError` and `GrantRefusedError`."""

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from egress.api.handler_schema import HandlerSettings, HandlersView
 from egress.api.policy_schema import (
     ExplanationView,
     GrantSettings,
@@ -67,6 +68,14 @@ class ProxyPolicies:
                 f"whoever made it takes it back, or `egress policy {name} --undo {found.id}` does",
             )
         return self._ask(GrantView, "DELETE", f"/policy/{name}", name, {"grant": grant, "by": by})
+
+    def handlers(self, name: str) -> HandlersView:
+        return self._ask(HandlersView, "GET", f"/handlers/{name}", name)
+
+    def choose_handlers(self, name: str, settings: HandlerSettings, by: str = OWN_CALLER) -> HandlersView:
+        """As the protocol says; `by` is recorded."""
+        body = {**given_fields(settings), "by": by}
+        return self._ask(HandlersView, "POST", f"/handlers/{name}", name, body)
 
     def add_ticket(
         self, name: str, settings: TicketSettings, by: str = OWN_CALLER, *, is_delegated: bool = False

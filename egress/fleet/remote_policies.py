@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from egress.api.client import ApiClient
+from egress.api.handler_schema import HandlerSettings, HandlersView
 from egress.api.policy_schema import (
     ExplanationView,
     GrantSettings,
@@ -32,6 +33,14 @@ class RemotePolicies:
     def undo(self, name: str, grant: str) -> GrantView:
         with self._translated():
             return self._client.call(GrantView, "undo_grant", {"name": name, "grant": grant})
+
+    def handlers(self, name: str) -> HandlersView:
+        with self._translated():
+            return self._client.call(HandlersView, "show_handlers", {"name": name})
+
+    def choose_handlers(self, name: str, settings: HandlerSettings) -> HandlersView:
+        with self._translated():
+            return self._client.call(HandlersView, "choose_handlers", {"name": name}, body=settings)
 
     def add_ticket(self, name: str, settings: TicketSettings) -> TicketView:
         with self._translated():

@@ -148,6 +148,11 @@ class Settings(BaseSettings):
     authority_file: Annotated[Path | None, SettingDisplay("FILE")] = Field(
         default=None, description=texts.AUTHORITY_FILE
     )
+    handlers: Annotated[Path | None, SettingDisplay("FILE")] = Field(default=None, description=texts.HANDLERS)
+    handlers_in_process: bool = Field(
+        default=False,
+        description="Call them in the process of the proxy: faster, and only for code that never blocks.",
+    )
     state_dir: Annotated[Path, SettingDisplay("FOLDER", "`~/.local/state/egress`")] = Field(
         default_factory=lambda: environment.state_dir(environment.read_environment()),
         description=texts.STATE_DIR,
@@ -272,6 +277,12 @@ class Settings(BaseSettings):
                 "--ca-constrain is for an authority that this proxy makes, and --authority-file names one",
                 "leave one of them out",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _say_which_handlers(self) -> Self:
+        if self.handlers_in_process and self.handlers is None:
+            raise setting_error("--handlers-in-process has no effect without --handlers", "name a file there")
         return self
 
     @model_validator(mode="after")

@@ -5,6 +5,7 @@ this file ends in `_finish`, which writes the record:
 
     begin -> refuse                      a page, nothing sent
     begin -> inspect -> send or refuse   the body is held until the rules have judged it
+    begin -> call -> handled             a handler is asked; it denies, answers, or lets it go on
     begin -> fetch -> fetched -> send    the secrets were not at hand
     begin -> search -> send              a first part of the body is searched for planted values before
     begin -> send -> connected           the head leaves; body that came meanwhile follows
@@ -21,15 +22,17 @@ from collections.abc import Mapping
 from egress.errors import WireError
 from egress.exchange import (
     AnswerHead,
-    CutExchange,
+    AnswerRequest,
+    CallHandler,
     DenyRequest,
+    HandlerVerdict,
     HoldBody,
     NeedSecrets,
     Request,
     RequestStep,
     SendRequest,
 )
-from egress.http1 import Body, Framing
+from egress.http1 import NO_BODY, Body, Framing
 from egress.relay.error_page import answering_page, body_answer_page
 from egress.relay.held_body import HeldAccount, HeldBody
 from egress.relay.ports import DownstreamHalf, ExchangeTiming, RelayEnvironment, UpstreamHalf, UpstreamSource
@@ -50,7 +53,6 @@ class ExchangeStream(ResponsePath):
         "_draining",
         "_framing",
         "_has_body",
-        "_head",
         "_held",
         "_held_account",
         "_is_congested",
@@ -130,7 +132,8 @@ class ExchangeStream(ResponsePath):
     def may_be_sent_again(self) -> bool:
         """Sending the request a second time is harmless and possible."""
         request = self._request
-        plain = request.method in IDEMPOTENT_METHODS and self._framing.is_empty and not request.upgrade
+        method = request.method if self._head is None else self._head.method
+        plain = method in IDEMPOTENT_METHODS and self._framing.is_empty and not request.upgrade
         return plain and not self.is_retried and not self._answered
 
     @property
@@ -165,8 +168,15 @@ class ExchangeStream(ResponsePath):
             self._go_on(step)
 
     def _go_on(self, step: RequestStep) -> None:
-        """Get the secrets that the request needs, and send it."""
+        """Ask the handler, get the secrets that the request needs, and send it."""
         service, exchange = self._service, self._exchange
+        if isinstance(step, CallHandler):
+            self.timing.called = service.monotonic()
+            if self._has_body:
+                self._client.hold(held=True)
+            body = self._held.whole() if step.call.reads_body else b""
+            self._upstreams.call(self, step.call, body)
+            return
         if isinstance(step, NeedSecrets):
             self._needed = step.names
             secrets = service.secrets(exchange.policy, step.names, unscrubbed=step.unscrubbed)
@@ -180,6 +190,15 @@ class ExchangeStream(ResponsePath):
                 return
             step = exchange.provide(secrets, service.needles(exchange.policy))
         self._follow(step)
+
+    def handled(self, verdict: HandlerVerdict) -> None:
+        """Go on with what the handler says."""
+        if self._is_over:
+            return
+        self.progress += 1
+        took = self._service.monotonic() - self.timing.called
+        body = self._held.whole() if self._request_is_whole else b""
+        self._go_on(self._exchange.handled(verdict, body, int(took * 1000)))
 
     def fetched(self, secrets: Mapping[str, Secret]) -> None:
         """Go on with these values; a missing value could not be resolved."""
@@ -327,10 +346,15 @@ class ExchangeStream(ResponsePath):
         exchange.update_needles(self._service.needles(exchange.policy))
 
     def _follow(self, step: RequestStep) -> None:
+        if isinstance(step, AnswerRequest):
+            self._answer(step)
+            return
         if not isinstance(step, SendRequest):
             self._refuse(step if isinstance(step, DenyRequest) else DenyRequest("internal"))
             return
         self._head = step.head
+        if step.body is not None:
+            self._replace_body(step.body)
         if self._has_body:
             for data in self._held.take():
                 self._pass_up(data)
@@ -342,13 +366,31 @@ class ExchangeStream(ResponsePath):
                 return
         self._go_up()
 
+    def _replace_body(self, body: bytes) -> None:
+        """Send this in place of the body, all of which has come."""
+        self._held.take()
+        self._has_body = bool(body)
+        self._framing = Framing.sized(len(body)) if self._has_body else NO_BODY
+        if body:
+            self._held.keep(body)
+
+    def _answer(self, step: AnswerRequest) -> None:
+        """Answer with the response of a handler, cleaned like any other; nothing is sent upstream."""
+        # An answer that cannot be recorded is not given.
+        self._ticket = self._service.begin(self.id, self._request.method, ())
+        if self._ticket is None:
+            self.abort("audit.stopped")
+            return
+        self._answer_at_once(step)
+
     def _go_up(self) -> None:
         """Announce the request to the audit, and ask for a connection that takes it."""
         if self._is_over:
             return
         if self._has_body:
             self.timing.body_wait = self._held.end_wait(self._service.monotonic())
-        self._ticket = self._service.begin(self.id, self._request.method, self._needed)
+        method = self._request.method if self._head is None else self._head.method
+        self._ticket = self._service.begin(self.id, method, self._needed)
         if self._ticket is None:
             # A request that cannot be recorded is not sent.
             self.abort("audit.stopped")
@@ -398,46 +440,6 @@ class ExchangeStream(ResponsePath):
                 self._upstream.end()
             except WireError:
                 self.abort("request.malformed")
-
-    def _switch(self, answer: AnswerHead) -> None:
-        if self._head is None or self._upstream is None:
-            return
-        frames = WebSocketFrames.agreed(self._exchange, self._head.headers, answer.headers)
-        if frames is None:
-            self.abort("upstream.malformed")
-            return
-        # Set before the switch: bytes that the client has sent ahead of it are frames already.
-        self._frames, self._answered = frames, True
-        try:
-            self._client.switch(answer)
-        except WireError:
-            self._frames, self._answered = None, False
-            self.abort("upstream.malformed")
-
-    def _exchanged(self, outcome: tuple[bytes, bytes] | CutExchange) -> None:
-        """Send the frames that a read has made, upwards and downwards."""
-        frames = self._frames
-        if frames is None or self._upstream is None:
-            return
-        if isinstance(outcome, CutExchange):
-            self._cut(outcome.code)
-            return
-        up, down = outcome
-        if up:
-            self._upstream.data(up)
-        if down:
-            self._client.data(down)
-        if frames.fault:
-            self.abort(frames.fault)
-        elif frames.is_closed:
-            self.response_end()
-
-    def frames_ended(self) -> None:
-        """End a WebSocket whose upstream has closed its connection: no fault after a close frame."""
-        if self._frames is not None and self._frames.is_closing:
-            self.response_end()
-        else:
-            self.abort("upstream.closed")
 
     def _refuse(self, denied: DenyRequest) -> None:
         """Answer with a denial, and end."""

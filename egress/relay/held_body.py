@@ -97,6 +97,10 @@ class HeldBody:
         self._missing = 0
         return now - self._began if self._began else 0.0
 
+    def whole(self) -> bytes:
+        """Return all that was kept, and keep it."""
+        return b"".join(self._pieces)
+
     def take(self) -> list[bytes]:
         """Return the pieces, and keep them no longer."""
         pieces, self._pieces = self._pieces, deque()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from egress.errors import WireError
 from egress.exchange import AnswerHead, Request
+from egress.exchange.handler_call import BODILESS_STATUSES
 from egress.exchange.request import names_destination
 from egress.http1 import (
     NO_BODY,
@@ -212,7 +213,8 @@ class Http1Downstream(PacedHttp1):
     def page(self, page: ErrorPage) -> None:
         head = self._head
         close = head is None or not self._is_whole or self._draining or page.closes
-        framing = NO_BODY if head is not None and head.method == "HEAD" else Framing.sized(len(page.body))
+        is_bare = page.status in BODILESS_STATUSES or (head is not None and head.method == "HEAD")
+        framing = NO_BODY if is_bare else Framing.sized(len(page.body))
         self._write(self._writer.head(page.status, page.reason, page.headers, framing, close=close))
         if framing is not NO_BODY:
             self._write(self._writer.data(page.body))

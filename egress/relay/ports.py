@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
-from egress.exchange import AnswerHead, Exchange, ExchangeRecord, NeedSecrets
+from egress.exchange import AnswerHead, Exchange, ExchangeRecord, HandlerCall, NeedSecrets
 from egress.http1 import Framing
 from egress.relay.error_page import ErrorPage
 from egress.rules.decide.policy import Policy
@@ -27,6 +27,8 @@ class ExchangeTiming:
     answered: float = 0.0
     """The head of the final response came."""
     ended: float = 0.0
+    called: float = 0.0
+    """Its handler was called."""
     secret_wait: float = 0.0
     """Seconds spent waiting for secrets."""
     body_wait: float = 0.0
@@ -158,6 +160,10 @@ class UpstreamSource[Stream](Protocol):
         """Ask for the values of secrets."""
         ...
 
+    def call(self, stream: Stream, call: HandlerCall, body: bytes) -> None:
+        """Call a handler; `body` is that of the request, where the handler reads it."""
+        ...
+
     def record_written(self, stream: Stream) -> None:
         """Forget this exchange, which has its record."""
         ...
@@ -260,8 +266,20 @@ class Fetch(NamedTuple):
     """A value too short to be searched for will do."""
 
 
+class Call(NamedTuple):
+    """Call a handler; answer with `handled`, at once or later."""
+
+    ticket: int
+    call: HandlerCall
+    body: bytes
+
+    def __repr__(self) -> str:
+        # A request may hold a credential of the sandbox's own.
+        return f"Call({self.ticket}, {self.call.use.name!r})"
+
+
 class YieldTurn(NamedTuple):
     """Call `again` in a while, after others have had their turn."""
 
 
-RelayOrder = Write | Close | Reset | HandBack | Open | Fetch | YieldTurn
+RelayOrder = Write | Close | Reset | HandBack | Open | Fetch | Call | YieldTurn

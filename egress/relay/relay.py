@@ -6,6 +6,7 @@ order; then it asks `reads` which wires may be read.
     received, ended     bytes of a wire; its end
     opened, failed      the outcome of an `Open`
     fetched             the outcome of a `Fetch`
+    handled             the outcome of a `Call`
     blocked             a wire does not take what was written, or does again
     tick                a second has passed; to be left out, for a while, where the relay `is_resting`
     again               it is our turn again, which was asked for with `YieldTurn`
@@ -23,7 +24,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Literal
 
-from egress.exchange import Destination, Exchange, Request
+from egress.exchange import Destination, Exchange, HandlerVerdict, Request
 from egress.http1 import Framing
 from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.http1_downstream import Http1Downstream
@@ -194,6 +195,13 @@ class Relay:
         if self.is_closed:
             return []
         self.upstreams.fetched(ticket, secrets)
+        return self._taken()
+
+    def handled(self, ticket: int, verdict: HandlerVerdict) -> list[RelayOrder]:
+        """Take the verdict of a handler."""
+        if self.is_closed:
+            return []
+        self.upstreams.handled(ticket, verdict)
         return self._taken()
 
     def blocked(self, wire: int, *, blocked: bool) -> list[RelayOrder]:

@@ -10,12 +10,13 @@ from abc import ABC, abstractmethod
 from collections import deque
 
 from egress.errors import WireError
-from egress.exchange import AnswerHead, CutExchange, Exchange, Response
+from egress.exchange import AnswerHead, AnswerRequest, CutExchange, Exchange, Response
 from egress.http1 import CHUNKED, Framing
+from egress.relay.handler_answer import handler_answer
 from egress.relay.ports import DownstreamHalf, ExchangeTiming, RelayEnvironment, UpstreamHalf
 from egress.relay.websocket import WebSocketFrames
 from egress.shares.turns import Turn
-from egress.types import Headers
+from egress.types import Head, Headers
 
 Step = list[bytes] | CutExchange | Headers
 
@@ -77,6 +78,7 @@ class ResponsePath(ABC):
         "_exchange",
         "_expects",
         "_frames",
+        "_head",
         "_held_answer",
         "_is_over",
         "_is_slow",
@@ -92,6 +94,8 @@ class ResponsePath(ABC):
     _exchange: Exchange
     _expects: bool
     _frames: WebSocketFrames | None
+    _head: Head | None
+    """The head of the request as it is sent; None until then."""
     _held_answer: tuple[AnswerHead, Framing] | None
     """The head of a response that waits until its body is read."""
     _is_over: bool
@@ -109,12 +113,6 @@ class ResponsePath(ABC):
 
     @abstractmethod
     def _cut(self, code: str, retry_after: int = 0) -> None: ...
-
-    @abstractmethod
-    def _switch(self, answer: AnswerHead) -> None: ...
-
-    @abstractmethod
-    def _exchanged(self, outcome: tuple[bytes, bytes] | CutExchange) -> None: ...
 
     @abstractmethod
     def _update_needles(self) -> None: ...
@@ -219,6 +217,57 @@ class ResponsePath(ABC):
         self._pass_down(self._backlog.data(data, self._service.turn))
         if not self._backlog.is_empty:
             self._hold_down()
+
+    def _switch(self, answer: AnswerHead) -> None:
+        if self._head is None or self._upstream is None:
+            return
+        frames = WebSocketFrames.agreed(self._exchange, self._head.headers, answer.headers)
+        if frames is None:
+            self.abort("upstream.malformed")
+            return
+        # Set before the switch: bytes that the client has sent ahead of it are frames already.
+        self._frames, self._answered = frames, True
+        try:
+            self._client.switch(answer)
+        except WireError:
+            self._frames, self._answered = None, False
+            self.abort("upstream.malformed")
+
+    def _answer_at_once(self, step: AnswerRequest) -> None:
+        """Answer with the response of a handler, in one piece."""
+        self._update_needles()
+        page = handler_answer(self._exchange, step)
+        if isinstance(page, CutExchange):
+            self._cut(page.code)
+            return
+        self._answered = True
+        self._client.page(page)
+        self._finish()
+
+    def _exchanged(self, outcome: tuple[bytes, bytes] | CutExchange) -> None:
+        """Send the frames that a read has made, upwards and downwards."""
+        frames = self._frames
+        if frames is None or self._upstream is None:
+            return
+        if isinstance(outcome, CutExchange):
+            self._cut(outcome.code)
+            return
+        up, down = outcome
+        if up:
+            self._upstream.data(up)
+        if down:
+            self._client.data(down)
+        if frames.fault:
+            self.abort(frames.fault)
+        elif frames.is_closed:
+            self.response_end()
+
+    def frames_ended(self) -> None:
+        """End a WebSocket whose upstream has closed its connection: no fault after a close frame."""
+        if self._frames is not None and self._frames.is_closing:
+            self.response_end()
+        else:
+            self.abort("upstream.closed")
 
     def _pass_down(self, pieces: list[bytes] | CutExchange) -> None:
         if isinstance(pieces, CutExchange):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from egress.errors import WireError
-from egress.exchange import NeedSecrets
+from egress.exchange import HandlerCall, HandlerVerdict, NeedSecrets
 from egress.http1 import (
     Data,
     End,
@@ -27,7 +27,7 @@ from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.http1_pacing import PacedHttp1
 from egress.relay.http2_upstream import Http2Upstream
 from egress.relay.limits import MAX_WIRES
-from egress.relay.ports import Fetch, Open, WireEnd
+from egress.relay.ports import Call, Fetch, Open, WireEnd
 from egress.relay.relay_port import RelayPort, UpstreamConnection
 from egress.rules.decide.policy import Policy
 from egress.shares.pool import Resource
@@ -59,6 +59,7 @@ class Upstreams:
         self._queue: deque[tuple[ExchangeStream, float]] = deque()
         """Exchanges that wait because there may be no more connections, and since when."""
         self._fetching: dict[int, ExchangeStream] = {}
+        self._calling: dict[int, ExchangeStream] = {}
 
     def get(self, wire: int) -> Http1Upstream | Http2Upstream | None:
         """The connection behind a wire, if it is open."""
@@ -121,6 +122,18 @@ class Upstreams:
         stream = self._fetching.pop(ticket, None)
         if stream is not None:
             stream.fetched(secrets)
+
+    def call(self, stream: ExchangeStream, call: HandlerCall, body: bytes) -> None:
+        """Call a handler."""
+        self._last_ticket += 1
+        self._calling[self._last_ticket] = stream
+        self._relay.order(Call(self._last_ticket, call, body))
+
+    def handled(self, ticket: int, verdict: HandlerVerdict) -> None:
+        """Hand the verdict of a handler to the exchange that asked."""
+        stream = self._calling.pop(ticket, None)
+        if stream is not None:
+            stream.handled(verdict)
 
     # Connections
 

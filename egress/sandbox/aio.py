@@ -166,6 +166,11 @@ class AsyncSandboxPolicy(AsyncTwin[SandboxPolicy]):
     deny = awaited(SandboxPolicy.deny)
     choose_profile = awaited(SandboxPolicy.choose_profile)
     undo = awaited(SandboxPolicy.undo)
+    handlers = awaited(SandboxPolicy.handlers)
+    set_outbound_handler = awaited(SandboxPolicy.set_outbound_handler)
+    set_outbound_by_host = awaited(SandboxPolicy.set_outbound_by_host)
+    set_outbound_by_hosts = awaited(SandboxPolicy.set_outbound_by_hosts)
+    remove_outbound_by_host = awaited(SandboxPolicy.remove_outbound_by_host)
     explain = awaited(SandboxPolicy.explain)
 
 

@@ -14,6 +14,7 @@ from egress.sandbox import capabilities
 from egress.sandbox.command_runner import CommandRunner
 
 if TYPE_CHECKING:
+    from egress.api.handler_schema import ChosenHandler, HandlersView
     from egress.api.policy_schema import ExplanationView, GrantView, PolicyView
     from egress.fleet.policies import FleetPolicies
 
@@ -76,6 +77,60 @@ class SandboxPolicy:
         """
         return self._policies().undo(self._place.name, grant)
 
+    def handlers(self) -> HandlersView:
+        """Return the handlers that were chosen for it, and those that can be; see `set_outbound_handler`.
+
+        >>> sandbox.policy.handlers().loaded  # doctest: +SKIP
+        ('block', 'kv')
+        """
+        return self._policies().handlers(self._place.name)
+
+    def set_outbound_handler(self, name: str | None, params: Mapping[str, object] | None = None) -> None:
+        """Let this handler be asked about requests to all hosts that have none; None for no handler.
+
+        A handler is a function in the operator's file, `egress up --handlers FILE`. It is asked only about
+        what the rules allow, and never takes the place of a handler that they name. Raises
+        `GrantRefusedError` for one that is not loaded.
+
+        >>> sandbox.policy.set_outbound_handler("block")  # doctest: +SKIP
+        """
+        from egress.api.handler_schema import ChosenHandler  # noqa: PLC0415
+
+        chosen = None if name is None else ChosenHandler(use=name, params=dict(params or {}))
+        self._choose(self.handlers().by_host, chosen)
+
+    def set_outbound_by_host(self, host: str, name: str, params: Mapping[str, object] | None = None) -> None:
+        """Let this handler be asked about requests to a host, or to those of a pattern.
+
+        >>> sandbox.policy.set_outbound_by_host("api.example.com", "kv", {"region": "eu"})  # doctest: +SKIP
+        """
+        from egress.api.handler_schema import ChosenHandler  # noqa: PLC0415
+
+        now = self.handlers()
+        chosen = ChosenHandler(use=name, params=dict(params or {}))
+        self._choose({**now.by_host, host: chosen}, now.catch_all)
+
+    def set_outbound_by_hosts(self, handlers: Mapping[str, str | tuple[str, Mapping[str, object]]]) -> None:
+        """Let these handlers, and no others, be asked about hosts: a name, or a name and its parameters.
+
+        >>> sandbox.policy.set_outbound_by_hosts({"my.kv": ("kv", {"team": "blue"})})  # doctest: +SKIP
+        """
+        from egress.api.handler_schema import ChosenHandler  # noqa: PLC0415
+
+        pairs = {host: (each, {}) if isinstance(each, str) else each for host, each in handlers.items()}
+        chosen = {
+            host: ChosenHandler(use=name, params=dict(params)) for host, (name, params) in pairs.items()
+        }
+        self._choose(chosen, self.handlers().catch_all)
+
+    def remove_outbound_by_host(self, host: str) -> None:
+        """Ask no handler about this host that was chosen for it. Does nothing if there is none.
+
+        >>> sandbox.policy.remove_outbound_by_host("api.example.com")  # doctest: +SKIP
+        """
+        now = self.handlers()
+        self._choose({each: chosen for each, chosen in now.by_host.items() if each != host}, now.catch_all)
+
     def explain(
         self, method: str, url: str, *, headers: Mapping[str, str] = NO_VALUES, websocket: bool = False
     ) -> ExplanationView:
@@ -88,6 +143,12 @@ class SandboxPolicy:
 
         settings = RequestSettings(method=method, url=url, headers=dict(headers), websocket=websocket)
         return self._policies().explain(self._place.name, settings)
+
+    def _choose(self, by_host: Mapping[str, ChosenHandler], catch_all: ChosenHandler | None) -> None:
+        from egress.api.handler_schema import HandlerSettings  # noqa: PLC0415
+
+        settings = HandlerSettings(by_host=dict(by_host), catch_all=catch_all)
+        self._policies().choose_handlers(self._place.name, settings)
 
     def _grant(self, kind: Literal["allow", "deny"], request: str, ttl: int) -> GrantView:
         from egress.fleet.policies import read_change  # noqa: PLC0415

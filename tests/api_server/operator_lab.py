@@ -52,6 +52,19 @@ delegate:
 """
 
 
+HANDLERS: Final = """\
+from egress.handlers import Allow, Answer, Deny, handler
+
+@handler
+def block(request, context):
+    return Deny("blocked")
+
+@handler
+def teapot(request, context):
+    return Answer(int(context.params.get("status", 418)), context.sandbox)
+"""
+
+
 @dataclass(slots=True)
 class ApiEntrance:
     """One of the two ways to the API."""
@@ -134,6 +147,7 @@ def _environment(folder: Path, upstream: StandInApi) -> dict[str, str]:
         "EGRESS_RUNTIME_DIR": str(folder / "run"),
         "EGRESS_STATE_DIR": str(folder / "state"),
         "EGRESS_UPSTREAM_CA": str(folder / "upstream.pem"),
+        "EGRESS_HANDLERS": str(folder / "handlers.py"),
         "EGRESS_RESOLVE": f"{NAME}=127.0.0.1",
         "TRACKER_TOKEN": SECRET,
     }
@@ -150,6 +164,7 @@ def operator_lab(*sandboxes: str) -> Iterator[OperatorLab]:
     with tempfile.TemporaryDirectory(prefix="egress-") as name, StandInApi() as upstream:
         folder, port = Path(name), _free_port()
         put(folder / "upstream.pem", upstream.certificate)
+        put(folder / "handlers.py", HANDLERS)
         lab = OperatorLab(folder, upstream, ApiEntrance(folder), ApiEntrance(folder, port), "")
         lab.write_rules()
         up = lab.egress(

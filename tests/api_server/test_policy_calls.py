@@ -14,6 +14,7 @@ from egress import AsyncSandbox, Sandbox, SandboxNotFoundError, SpecError
 from egress.api_server.policy_calls import AT_PORT, AT_SOCKET
 from egress.cli.stand_in_api import NAME
 from egress.fleet.errors import GrantBeyondError, GrantNotFoundError, GrantRefusedError
+from egress.fleet.remote import RemoteRuntime
 from scripts.pages import ROOT, blocks
 from tests.api_server.operator_lab import SECRET, ApiEntrance, OperatorLab, operator_lab
 from tests.runtime.namespace.conftest import namespaces, refusal
@@ -268,3 +269,32 @@ def test_the_example_of_the_guide_runs(lab: OperatorLab) -> None:
     with lab.remote() as remote, redirect_stdout(shown):
         exec(compile(block.text, block.place, "exec"), {"sandbox": Sandbox.connect("other", runtime=remote)})
     assert shown.getvalue() == "ask for less, or have the operator widen `delegate:`\nhost.unknown\n[]\n"
+
+
+def test_handlers_are_chosen_by_the_operator_alone(lab: OperatorLab) -> None:
+    with RemoteRuntime(lab.folder / "run" / "sandboxes.sock") as remote:
+        policy = Sandbox.connect("agent-1", runtime=remote).policy
+        assert policy.handlers().loaded == ("block", "teapot")
+        assert lab.status("agent-1", "/v1/user") == "200"
+        policy.set_outbound_handler("block")
+        assert lab.status("agent-1", "/v1/user") == "403"
+        policy.set_outbound_by_host(NAME, "teapot", {"status": 418})
+        assert lab.status("agent-1", "/v1/user") == "418"
+        # The rules come first, and other sandboxes have handlers of their own.
+        assert lab.status("agent-1", "/v1/keys") == "403"
+        assert lab.status("agent-2", "/v1/user") == "200"
+        policy.set_outbound_by_hosts({NAME: ("teapot", {"status": 201}), "*.example.org": "block"})
+        assert lab.status("agent-1", "/v1/user") == "201"
+        assert sorted(policy.handlers().by_host) == sorted([NAME, "*.example.org"])
+        with pytest.raises(GrantRefusedError, match="no handler 'blocks' is loaded"):
+            policy.set_outbound_handler("blocks")
+        policy.remove_outbound_by_host(NAME)
+        assert lab.status("agent-1", "/v1/user") == "403"
+        policy.set_outbound_handler(None)
+        assert lab.status("agent-1", "/v1/user") == "200"
+        policy.set_outbound_by_hosts({})
+    refused = lab.client.ask("POST", "sandboxes/agent-1/handlers", {"catch_all": {"use": "block"}})
+    assert (refused.status, refused.body["type"]) == (403, "grant.not_delegated")
+    assert lab.client.ask("GET", "sandboxes/agent-1/handlers").body["catch_all"] is None
+    lines = lab.egress("log", "query", "--event", "handlers.chosen", "--json").out
+    assert f"{NAME}: teapot, all others: block" in lines

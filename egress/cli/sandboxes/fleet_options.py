@@ -26,6 +26,7 @@ class FleetOptions:
     runtime_dir: Path | None = None
     state_dir: Path | None = None
     audit_dir: Path | None = None
+    handlers: Path | None = None
     upstream_ca: tuple[Path, ...] = ()
     resolve: tuple[str, ...] = ()
     seccomp: Path | None = None
@@ -34,6 +35,7 @@ class FleetOptions:
     def proxy_options(self) -> tuple[str, ...]:
         """Options for the proxy, besides those for its rules and folders."""
         return (
+            *([f"--handlers={self.handlers.absolute()}"] if self.handlers else ()),
             *(f"--upstream-ca={path}" for path in self.upstream_ca),
             *(f"--resolve={text}" for text in self.resolve),
         )
@@ -87,6 +89,7 @@ _OPTIONS: Final = (
         metavar="FILE",
         help="Seccomp profile for containers, instead of the engine's default.",
     ),
+    click.option("--handlers", type=FILE, metavar="FILE", help=setting_texts.HANDLERS),
     click.option("--upstream-ca", type=FILE, multiple=True, metavar="FILE", help=setting_texts.UPSTREAM_CA),
     click.option("--resolve", multiple=True, metavar="NAME=ADDRESS", help=setting_texts.RESOLVE),
     folder_options.state_dir,

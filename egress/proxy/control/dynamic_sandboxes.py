@@ -32,6 +32,7 @@ from egress.proxy.ingress.server import IngressServer
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.proxy.setting_values import PLAIN_NAME, is_plain_name
 from egress.rules.decide.decision import profile_of
+from egress.rules.decide.outbound import NO_CHOICE
 from egress.rules.decide.parameters import parameter_fault
 from egress.types import Identity
 
@@ -170,6 +171,7 @@ class DynamicSandboxes:
 
     def _forget(self, name: str) -> None:
         self._engine.set_overlay(name, None)
+        self._engine.set_handlers(name, NO_CHOICE)
         self._tls.forget(name)
         self._engine.counts.forget(name)
         self._engine.turns.forget(name)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import structlog
 
 from egress.ca.keyfile import rotate_command
+from egress.handlers.opening import unknown_handlers
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.proxy.settings import Settings
 from egress.rules.decide.decision import decide_host, profile_of
@@ -55,6 +56,10 @@ def log_rule_warnings(engine: ProxyEngine, values: Settings) -> None:
     for item in unresolvable_secrets(engine.policy.secrets.values(), container=values.container):
         _log.warning(
             "secret.unresolvable", secret=item.name, place=str(item.place), cause=item.cause, cure=item.cure
+        )
+    for rule, name, place in unknown_handlers(engine.policy, engine.policy.outbound):
+        _log.warning(
+            "handler.unknown", rule=rule, handler=name, place=str(place), cause="its requests are denied"
         )
     for host in _tunnelled_hosts(engine, dict.fromkeys(pin.host for pin in values.pin)):
         _log.warning(

@@ -15,6 +15,7 @@ import structlog
 
 from egress.audit.reported_facts import AuditStoppedError
 from egress.errors import CODES, EgressError, UsageError
+from egress.proxy.control.handler_choices import HandlerChoices
 from egress.proxy.control.sandbox_views import moment
 from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.lanes.engine import ProxyEngine
@@ -48,6 +49,7 @@ class SandboxPolicies:
             ("GET", "/policy/*"): self._show,
             ("POST", "/policy/*"): self._grant,
             ("DELETE", "/policy/*"): self._revoke,
+            **HandlerChoices(self._engine).routes(),
         }
 
     def count(self, sandbox: str) -> int:

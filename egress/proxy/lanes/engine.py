@@ -20,6 +20,7 @@ from egress.ca.authority import Authority
 from egress.credentials import NO_PLACEHOLDERS, Canaries, Placeholders
 from egress.credentials.canary import STOPPED_CODE
 from egress.exchange import Spend
+from egress.handlers.caller import NO_HANDLERS, HandlerCaller
 from egress.inspect.mcp.sessions import McpSessions
 from egress.proxy.clock import Clock
 from egress.proxy.event_loop import make_turns
@@ -28,6 +29,7 @@ from egress.proxy.lanes.dial import Dialer
 from egress.proxy.metrics import Metrics
 from egress.rules.compile.grants import with_overlays
 from egress.rules.decide import limits
+from egress.rules.decide.outbound import HandlerChoice
 from egress.rules.decide.overlay import Overlay
 from egress.rules.decide.policy import CANARY_VALUE_MARK, CanarySpec, Policy
 from egress.secrets.resolver import SecretResolver
@@ -184,11 +186,14 @@ class ProxyEngine:
     """The shares that sandboxes have of connections, exchanges and memory."""
     telemetry: TelemetryExport | None = None
     """The export to a collector, if there is one."""
+    handlers: HandlerCaller = NO_HANDLERS
     turns: Turns = field(init=False)
     """The shares that sandboxes have of the event loop."""
 
     def __post_init__(self) -> None:
         self.turns = make_turns(self.clock.monotonic)
+        if self.policy.outbound is not self.handlers.outbound:
+            self.policy = replace(self.policy, outbound=self.handlers.outbound)
         self._set_name_mask()
 
     def _set_name_mask(self) -> None:
@@ -220,6 +225,8 @@ class ProxyEngine:
 
         Of the grants of sandboxes those stay that the policy delegates.
         """
+        if policy.outbound is not self.policy.outbound:
+            policy = replace(policy, outbound=self.policy.outbound)
         self.policy = policy = with_overlays(policy, self.policy.overlays)
         self._set_name_mask()
         now = self.clock.now()
@@ -246,6 +253,12 @@ class ProxyEngine:
         for carried in self.live:
             if carried.admitted.identity.sandbox == sandbox:
                 _recheck(carried, self.policy, now)
+
+    def set_handlers(self, sandbox: str, choice: HandlerChoice) -> None:
+        """Let a sandbox have these handlers from its next request on."""
+        outbound = self.policy.outbound
+        if not choice.is_empty or sandbox in outbound.chosen:
+            self.policy = replace(self.policy, outbound=outbound.with_choice(sandbox, choice))
 
     def recheck_in_turns(self) -> None:
         """End exchanges that the policy in force would not let begin now: its rules may have expired."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine
 from typing import Final, Protocol
 
 import structlog
@@ -31,8 +31,8 @@ from egress.addons.http_layers import (
     HandBackClient,
     HttpLayer,
     RootLayer,
+    RunHandler,
     SecondPassed,
-    SecretsFetched,
     SetReading,
     TakeAnotherTurn,
     WriteBlocked,
@@ -42,14 +42,14 @@ from egress.addons.tls_layers import ConnectionLost
 from egress.addons.withheld_options import NO_OPTIONS
 from egress.errors import CODES
 from egress.proxy.event_loop import drive
+from egress.proxy.lanes.awaited_answers import ask
 from egress.proxy.lanes.connection import CarriedConnection
 from egress.proxy.lanes.dial import ConnectedSocket, DialError
 from egress.proxy.lanes.intercept_limits import InterceptLimits
-from egress.proxy.lanes.relay_services import RelayServices, UpstreamRoute, secret_specs
+from egress.proxy.lanes.relay_services import RelayServices, UpstreamRoute
 from egress.proxy.lanes.socket_transport import SocketTransport
 from egress.relay.relay import ClientProtocol, Relay
 from egress.rules.decide.policy import Policy
-from egress.types import Secret
 
 log = structlog.get_logger(__name__)
 _PROXY_MODE: Final = ProxyMode.parse("regular")
@@ -328,8 +328,10 @@ class InterceptHandler:
                 wire.gate(reads=command.reads)
         elif isinstance(command, commands.OpenConnection):
             self._start(command.connection, lambda: self._open(command))
-        elif isinstance(command, FetchSecrets):
-            self._start(command.order.ticket, lambda: self._fetch(command))
+        elif isinstance(command, FetchSecrets | RunHandler):
+            waits = ask(self.event, self.services.engine, command, self._lane.limits.secrets)
+            if waits is not None:
+                self._start(command.order.ticket, waits)
         elif isinstance(command, TakeAnotherTurn):
             self._turns.wait(lambda: self._order("again"))
         elif isinstance(command, HandBackClient):
@@ -412,21 +414,6 @@ class InterceptHandler:
         route = UpstreamRoute(connected.address, connected.resolve_us, connected.connect_us)
         self._routes[connection] = route
         self.event(events.OpenConnectionCompleted(command, None))
-
-    async def _fetch(self, command: FetchSecrets) -> None:
-        order = command.order
-        found: Mapping[str, Secret] = {}
-        try:
-            async with asyncio.timeout(self._lane.limits.secrets):
-                found = await self.services.engine.secrets.resolve(
-                    secret_specs(order.policy, order.names), order.names if order.unscrubbed else ()
-                )
-        except Exception as error:  # noqa: BLE001 - as everywhere
-            # `exception` would print a traceback, which may show a secret.
-            log.error("secret.failed", names=order.names, error=error_location(error))  # noqa: TRY400
-        finally:
-            # Missing secrets deny their request.
-            self.event(SecretsFetched(order.ticket, found))
 
     # Ends
 

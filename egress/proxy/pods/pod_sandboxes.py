@@ -20,6 +20,7 @@ from egress.kubernetes.watch_events import WatchedPod
 from egress.proxy.ingress.peer_identity import PeerIdentity
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.proxy.pods.pod_profile import ProfileChoice, choose_profile
+from egress.rules.decide.outbound import NO_CHOICE
 from egress.shares.pool import Resource
 from egress.types import Identity, Parameters, Workload
 
@@ -159,6 +160,7 @@ class PodSandboxes:
         self._revoked.discard(name)
         # What it was granted must not pass to a later sandbox of its name, nor what was revoked.
         self._engine.set_overlay(name, None)
+        self._engine.set_handlers(name, NO_CHOICE)
         self.on_ended(name)
         self._record("sandbox.removed", sandbox.served.identity, connections=cut, reason=code)
         closing = asyncio.get_running_loop().create_task(self._forget_when_closed(name))

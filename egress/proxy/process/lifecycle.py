@@ -42,7 +42,7 @@ from egress.proxy.process import logs
 from egress.proxy.process.mounted_authority import follow_authority
 from egress.proxy.process.start_values import ReadyReport, StartValues
 from egress.proxy.process.telemetry_start import start_telemetry
-from egress.proxy.process.wiring import ProxyParts, metrics_guard, open_audit, password_of, wire_proxy
+from egress.proxy.process.wiring import ProxyParts, metrics_guard, open_audit, open_proxy, password_of
 from egress.proxy.settings import Settings, unknown_variables
 from egress.rules.compile.load import LoadResult
 from egress.rules.decide.decision import prepare_routes
@@ -111,9 +111,8 @@ class ProxyServer:
         try:
             audit = open_audit(values, self._clock, telemetry)
             try:
-                parts = wire_proxy(values, self._start.policy, self._start.captured, audit, self._clock)
-                if telemetry is not None:
-                    parts.engine.telemetry = telemetry
+                parts = await open_proxy(values, self._start.policy, self._start.captured, audit, self._clock)
+                parts.engine.telemetry = telemetry
                 await self._serve(parts, self._listening(parts, password), routes, announce)
             finally:
                 audit.close()
@@ -211,6 +210,7 @@ class ProxyServer:
                 if listener is not None:
                     await listener.close()
             await engine.secrets.close()
+            await engine.handlers.close()
             await _end_all_tasks()
             engine.audit.event("stopped", reason=self._reason)
 

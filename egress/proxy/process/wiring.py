@@ -22,6 +22,8 @@ from egress.ca.authority import Authority
 from egress.ca.constraints import Constraints
 from egress.ca.store import AuthorityStore
 from egress.errors import UsageError
+from egress.handlers.caller import NO_HANDLERS, HandlerCaller
+from egress.handlers.opening import open_handlers, refuse_unknown_handlers
 from egress.kubernetes.pod_identity import API_SERVER_VARIABLE
 from egress.proxy.clock import Clock
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
@@ -115,8 +117,27 @@ def open_audit(values: Settings, clock: Clock, telemetry: TelemetryExport | None
     return log
 
 
-def wire_proxy(
+async def open_proxy(
     values: Settings, policy: Policy, captured: CapturedEnvironment, audit: Sink, clock: Clock
+) -> ProxyParts:
+    """Load the handlers, and make everything. Raises `EgressError` for handlers that cannot be used."""
+    handlers = await open_handlers(values.handlers, in_process=values.handlers_in_process)
+    try:
+        # At the start a name that is missing is a mistake; later its requests are denied.
+        refuse_unknown_handlers(policy, handlers.outbound)
+        return wire_proxy(values, policy, captured, audit, clock, handlers)
+    except BaseException:
+        await handlers.close()
+        raise
+
+
+def wire_proxy(
+    values: Settings,
+    policy: Policy,
+    captured: CapturedEnvironment,
+    audit: Sink,
+    clock: Clock,
+    handlers: HandlerCaller = NO_HANDLERS,
 ) -> ProxyParts:
     """Make everything. Must be called inside of a running loop."""
     # From the inside out: the dialer belongs to the engine, the engine to the lanes, the lanes to the
@@ -138,6 +159,7 @@ def wire_proxy(
         counts=LimitCounters(clock),
         new_id=IdGenerator(),
         pool=_pool(values, room),
+        handlers=handlers,
     )
     sandbox = open_sandbox(values, policy, clock)
     engine.sandboxes[sandbox.identity.sandbox] = sandbox

@@ -28,6 +28,9 @@ _CURES = {
     "git.repository": "add the repository to `fetch` or `push.repos` of a rule with `git:`",
     "git.ref": "add the ref to `push.refs` of a rule with `git:`, if sandboxes may move it",
     "git.": "see `git` of the rule for this repository",
+    "handler.missing": "load the handler with `--handlers`, or let it answer requests of a virtual host",
+    "handler.ambiguous": "give the rules for this path one handler",
+    "handler.": "change the handler that the line names; the log of the proxy says why it failed",
     "body.": "see the rule for this path, which reads bodies",
     "proxy.": "this concerns access to the proxy, not the rules",
 }

@@ -142,7 +142,10 @@ def assemble_entry(parts: Sequence[EntryPart], report: Report) -> Entry:
     inject = [item for part in parts for item in part.inject]
     for part in parts:
         check_set_headers(part.set_headers, inject, part.at / "set_headers")
-    ports, clear_ports = _ports(parts)
+    is_virtual = _last(parts, "virtual") is True
+    if is_virtual:
+        _check_virtual(parts)
+    ports, clear_ports = _ports(parts, is_virtual=is_virtual)
     if not ports and not clear_ports:
         report.error(
             (at / "ports").place, "this entry has no port", "add `http` beside `ports: []`, or remove `ports`"
@@ -166,6 +169,7 @@ def assemble_entry(parts: Sequence[EntryPart], report: Report) -> Entry:
         misplaced_pass=_last(parts, "misplaced") == "pass",
         expires=_expires(parts),
         addresses=_addresses(parts),
+        is_virtual=is_virtual,
         is_whole=len(allow) == 1 and not allow[0].predicates,
     )
 
@@ -220,11 +224,22 @@ def _last(parts: Sequence[EntryPart], name: str) -> object:
     return None
 
 
-def _ports(parts: Sequence[EntryPart]) -> tuple[frozenset[int], frozenset[int]]:
+def _check_virtual(parts: Sequence[EntryPart]) -> None:
+    """Refuse keys that are about an upstream, which a virtual host has not."""
+    for part in parts:
+        for name in _written(part.model, ("inject", "addresses", "redirects", "mode")):
+            (part.at / name).key_error(
+                f"{quoted(name)} has no effect: a virtual host has no upstream", "remove either of them"
+            )
+
+
+def _ports(parts: Sequence[EntryPart], *, is_virtual: bool) -> tuple[frozenset[int], frozenset[int]]:
     ports, http = _last(parts, "ports"), _last(parts, "http")
     https = frozenset(ports) if isinstance(ports, list) else frozenset({443})
     # Clear text is never a default: the network on the way can read and change it.
-    clear = frozenset(http) if isinstance(http, list) else frozenset({80} if http else ())
+    # What a virtual host gets goes no further than this process.
+    is_open = is_virtual if http is None else bool(http)
+    clear = frozenset(http) if isinstance(http, list) else frozenset({80} if is_open else ())
     return https, clear
 
 
@@ -239,6 +254,7 @@ def _handling(parts: Sequence[EntryPart]) -> Handling:
             later.redirects or handling.redirects,
             later.cookies or handling.cookies,
             later.kept_query or handling.kept_query,
+            later.handler or handling.handler,
         )
     return handling
 

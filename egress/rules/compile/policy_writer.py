@@ -6,6 +6,7 @@ origin. Secrets appear by name and source, as in the files.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -291,8 +292,11 @@ def entry_fields(entry: Entry) -> Fields:
         fields["intercept"] = "never"
     if entry.ports != {443}:
         fields["ports"] = list[Json](sorted(entry.ports))
-    if entry.clear_ports:
+    # A virtual host is open on port 80 unless it says otherwise.
+    if entry.clear_ports or entry.is_virtual:
         fields["http"] = list[Json](sorted(entry.clear_ports))
+    if entry.is_virtual:
+        fields["virtual"] = True
     if entry.http2:
         fields["http2"] = True
     if entry.mode is not None:
@@ -360,6 +364,9 @@ def handling_fields(handling: Handling) -> Fields:
         fields["scrub"] = handling.scrub.value
     if handling.kept_query:
         fields["audit"] = {"query": list[Json](sorted(handling.kept_query))}
+    if handling.handler is not None:
+        params = json.loads(handling.handler.params)
+        fields["handler"] = {"use": handling.handler.name, **({"with": params} if params else {})}
     return fields
 
 

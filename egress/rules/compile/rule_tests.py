@@ -1,6 +1,9 @@
 """Read and run the tests in rule files.
 
-    METHOD TARGET -> allow [id][, inject NAME...]  |  deny [id or code]
+    METHOD TARGET -> allow [id][, inject NAME...]  |  deny [id or code]  |  answer [status]
+
+An `answer`, and a denial with a code of handlers, is that of a handler: the rules have to allow the request,
+and the rest is open until the handler is asked.
 
 Secrets are exact: an allow without `inject` expects that no secret is injected. A test under an entry
 fails if another entry decides it, with any verdict.
@@ -12,6 +15,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, cast
 
 from egress.errors import CODES
 from egress.rules.compile.asked_body import decide_whole, graphql_body, json_body, with_json_type
@@ -26,11 +30,11 @@ from egress.types import Decision, Head, Headers, Identity, Scheme, parameters_o
 
 _TEST_LINE = re.compile(r"(\S+) +(\S+) +-> +(.+)")
 _REQUEST = re.compile(r"(\S+) +(\S+)")
-_EXPECTATION = re.compile(r"(allow|deny)(?: +([A-Za-z0-9._-]+))?((?:, *inject +[a-z][a-z0-9_-]*)*)")
+_EXPECTATION = re.compile(r"(allow|deny|answer)(?: +([A-Za-z0-9._-]+))?((?:, *inject +[a-z][a-z0-9_-]*)*)")
 _INJECT = re.compile(r"inject +([a-z][a-z0-9_-]*)")
 _URL = re.compile(r"(https?)://([^/:?#@\s]+|\[[0-9a-fA-F:.]+\])(?::([0-9]{1,5}))?(/\S*)?")
 _BODY_KEYS = ("body", "raw", "graphql", "mcp", "git")
-_TEST_HINT = "write METHOD TARGET -> allow [id][, inject NAME...] or -> deny [id or code]"
+_TEST_HINT = "write METHOD TARGET -> allow [id][, inject NAME...], -> deny [id or code] or -> answer [status]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class RuleTestResult:
     case: RuleTest
     decision: Decision
     problem: str
+    is_open: bool = False
+    """The rules let it pass to its handler, which is expected to decide."""
 
 
 def parse_url(text: str) -> ParsedUrl:
@@ -95,8 +101,11 @@ def read_rule_test(
         return None
     # Only the verdict is required; rule id and secrets narrow the expectation.
     verdict, expected, injected = match[1], match[2] or "", match[3] or ""
-    if verdict == "deny" and injected:
-        at.error("`inject` cannot follow `deny`: a denied request is not sent", _TEST_HINT)
+    if verdict != "allow" and injected:
+        at.error(f"`inject` cannot follow `{verdict}`: such a request is not sent", _TEST_HINT)
+        return None
+    if verdict == "answer" and expected and not re.fullmatch(r"[2-5][0-9]{2}", expected):
+        at.error(f"{quoted(expected)} is not the status of an answer", _TEST_HINT)
         return None
     # A misspelt code could only fail the test later, without its cause; the target is still read.
     if "." in expected and expected not in CODES and verdict == "deny":
@@ -120,7 +129,7 @@ def read_rule_test(
         profile=long.profile if long else None,
         at=(at / "at").parse(quantities.parse_moment, long.at) if long else None,
         websocket=long.websocket if long else False,
-        allowed=verdict == "allow",
+        verdict=cast("Literal['allow', 'deny', 'answer']", verdict),
         expected=expected,
         secrets=frozenset(_INJECT.findall(injected)),
         parameters=parameters_of(long.params) if long else (),
@@ -193,7 +202,10 @@ def run_rule_tests(policy: Policy, now: int) -> Iterator[RuleTestResult]:
             now if case.at is None else case.at,
             case.body,
         )
-        yield RuleTestResult(case, decision, _problem(case, decision))
+        if case.is_of_handler and decision.allowed:
+            yield RuleTestResult(case, decision, _handler_problem(policy, case, decision), is_open=True)
+        else:
+            yield RuleTestResult(case, decision, _problem(case, decision))
 
 
 def head_of(case: RuleTest) -> Head:
@@ -206,7 +218,7 @@ def head_of(case: RuleTest) -> Head:
 
 
 def _problem(case: RuleTest, decision: Decision) -> str:
-    if decision.allowed != case.allowed:
+    if decision.allowed != (case.verdict == "allow"):
         return f"the decision is {describe_decision(decision)}"
     rule = decision.rule.id if decision.rule else ""
     if case.expected and case.expected not in (rule, decision.code):
@@ -215,8 +227,15 @@ def _problem(case: RuleTest, decision: Decision) -> str:
     if case.entry is not None and decision.entry != case.entry:
         return f"the decision comes from another entry: {decision.entry or 'none'}"
     injected = frozenset(need.secret for need in decision.effects.needs)
-    if case.allowed and injected != case.secrets:
+    if case.verdict == "allow" and injected != case.secrets:
         return f"the decision is {describe_decision(decision)}"
+    return ""
+
+
+def _handler_problem(policy: Policy, case: RuleTest, decision: Decision) -> str:
+    identity = Identity("test", case.profile, case.parameters)
+    if policy.outbound.handler_for(identity, parse_url(case.url).host, decision.effects) is None:
+        return f"no handler is called; the decision is {describe_decision(decision)}"
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sized
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from egress.rules.compile.body_rules import BODY_KEYS, body_predicate, implied_methods, implied_paths
 from egress.rules.decide.entry import Handling, Rule
 from egress.rules.decide.globs import PathGlob, ValueGlob, path_glob
+from egress.rules.decide.outbound import HANDLER_NAME
 from egress.rules.decide.paths import to_wire_text
 from egress.rules.decide.predicates import NamedGlob, Predicates
 from egress.rules.decide.rule_template import PLACEHOLDER_START
@@ -18,6 +20,7 @@ from egress.rules.language.hosts import HostPattern, parse_host_pattern
 from egress.rules.language.model import (
     Allow,
     Deny,
+    HandlerItem,
     Host,
     Limits,
     Matching,
@@ -26,9 +29,10 @@ from egress.rules.language.model import (
     Treatment,
 )
 from egress.rules.language.report import DocumentCursor, did_you_mean, quoted
-from egress.types import Cookies, Limit, Place, Redirects, RuleRef, Scrub
+from egress.types import Cookies, HandlerUse, Limit, Place, Redirects, RuleRef, Scrub
 
 MAX_REASON_CHARS = 200
+MAX_HANDLER_PARAM_CHARS = 16_384
 
 IMPLICIT_RULE_ID = "host"
 """The id of the implicit allow rule of an entry without an `allow:` list."""
@@ -144,7 +148,25 @@ def handling_of(model: Treatment, at: DocumentCursor) -> Handling:
         redirects=None if model.redirects is None else Redirects(model.redirects),
         cookies=None if model.cookies is None else Cookies(model.cookies),
         kept_query=None if model.audit is None else _kept_query(model.audit.query, at / "audit" / "query"),
+        handler=handler_use(model.handler, at / "handler"),
     )
+
+
+def handler_use(model: HandlerItem | None, at: DocumentCursor) -> HandlerUse | None:
+    """Compile the name and the parameters of a handler."""
+    if model is None:
+        return None
+    if not HANDLER_NAME.fullmatch(model.use):
+        (at / "use").error(
+            f"{quoted(model.use)} is not the name of a handler",
+            "names have up to 64 letters, digits, _ and -, and begin with a letter",
+        )
+    params = json.dumps(model.params, sort_keys=True, ensure_ascii=False, default=str)
+    if len(params) > MAX_HANDLER_PARAM_CHARS:
+        (at / "with").error(
+            f"these parameters have more than {MAX_HANDLER_PARAM_CHARS} characters", "shorten them"
+        )
+    return HandlerUse(model.use, params)
 
 
 def _kept_query(names: list[str], at: DocumentCursor) -> frozenset[str]:

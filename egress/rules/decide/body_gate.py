@@ -23,9 +23,9 @@ from egress.rules.decide.verdicts import (
     allowed,
     denied,
     deny_readings,
+    effects_denial,
     is_observing,
     observed,
-    secret_denial,
     with_lifted,
 )
 from egress.types import Decision, Head
@@ -97,7 +97,7 @@ class BodyGate:
             return replace(decision, item=judged.item, item_codes=judged.item_codes)
         if judged.rules:
             effects = route.effects(judged.rules, policy.limit)
-            denial = secret_denial(policy, route, effects, self.head, self.now)
+            denial = effects_denial(policy, route, effects, self.head, self.now)
             if denial is not None:
                 return denied(route, denial, target)
             return with_lifted(allowed(route, judged.rules, effects, target), self.plan, self.head)

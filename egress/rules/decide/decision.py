@@ -37,9 +37,9 @@ from egress.rules.decide.verdicts import (
     allowed,
     denied,
     deny_readings,
+    effects_denial,
     is_observing,
     observed,
-    secret_denial,
     with_lifted,
 )
 from egress.rules.language import hosts
@@ -149,7 +149,7 @@ def decide(
     # An allow that needs a secret outside its binding is denied here, before the secret is fetched.
     if rules:
         effects = route.effects(rules, policy.limit)
-        denial = secret_denial(policy, route, effects, head, now)
+        denial = effects_denial(policy, route, effects, head, now)
         return (
             denied(route, denial, target)
             if denial is not None

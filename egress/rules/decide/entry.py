@@ -9,7 +9,18 @@ from typing import Literal
 from egress.rules.decide.predicates import Predicates
 from egress.rules.decide.rule_template import RuleTemplate
 from egress.rules.language.hosts import HostPattern
-from egress.types import Cookies, Headers, Injection, Limit, Place, Redirects, RuleRef, Scrub, Slot
+from egress.types import (
+    Cookies,
+    HandlerUse,
+    Headers,
+    Injection,
+    Limit,
+    Place,
+    Redirects,
+    RuleRef,
+    Scrub,
+    Slot,
+)
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Mode = Literal["enforce", "observe"]
@@ -25,6 +36,8 @@ class Handling:
     cookies: Cookies | None = None
     kept_query: frozenset[str] | None = None
     """Keys of the query whose values the record keeps."""
+    handler: HandlerUse | None = None
+    """The handler that is called; that of a rule takes the place of the entry's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +97,8 @@ class Entry:
     misplaced_pass: bool = False
     expires: int | None = None
     addresses: tuple[str, ...] = ()
+    is_virtual: bool = False
+    """No upstream: requests are answered by a handler."""
     is_whole: bool = False
     """Only the host is written: its single allow rule has no predicate."""
 

@@ -63,6 +63,7 @@ class Explanation:
     """A decision with the entries, rules and secrets behind it."""
 
     decision: Decision
+    host: str
     entries: tuple[Entry, ...]
     """Every entry that names the host; the first is the chosen one."""
     considered: tuple[ConsideredRule, ...]
@@ -101,6 +102,7 @@ def explain(
     entries = matching_entries(policy, head.host)
     return Explanation(
         decision=decision,
+        host=head.host,
         entries=tuple(entries),
         # Every rule of the route, not only the deciding one: a reader asks why the others did not fit.
         considered=tuple(_considered(policy, identity, head, now, found)),

@@ -262,6 +262,10 @@ def combine_effects(entry: Entry | None, rules: Sequence[Rule], top: Limit | Non
         redirects=next((choice for choice in _STRICTEST_REDIRECTS if choice in redirects), Redirects.PASS),
         cookies=Cookies.DROP if Cookies.DROP in cookies else Cookies.PASS,
         misplaced_pass=entry.misplaced_pass,
+        # Of rules that name different handlers none may be left out: the request is denied.
+        handlers=tuple(dict.fromkeys(each.handler for each in handlings if each.handler is not None))
+        or ((entry.handling.handler,) if entry.handling.handler is not None else ()),
+        is_virtual=entry.is_virtual,
         # Not the strictest: a rule that names keys wants them in the record, whatever else matches.
         kept_query=frozenset().union(
             *(handling.kept_query or entry.handling.kept_query or () for handling in handlings)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from egress.rules.decide.entry import Entry, Mode, NetworkEntry, Rule
 from egress.rules.decide.host_route import HostRoute
+from egress.rules.decide.outbound import NO_OUTBOUND, Outbound
 from egress.rules.decide.overlay import Delegation, Overlay
 from egress.rules.language.hosts import HostPattern
 from egress.rules.language.value_pattern import ValuePattern
@@ -101,14 +103,22 @@ class RuleTest:
     profile: str | None
     at: int | None
     websocket: bool
-    allowed: bool
+    verdict: Literal["allow", "deny", "answer"]
     expected: str
-    """A rule id, a code, or empty for any."""
+    """A rule id, a code, the status of an answer, or empty for any."""
     secrets: frozenset[str]
     parameters: Parameters
     body: bytes
     entry: str | None
     """The entry under which the test is written; a decision of another entry fails the test."""
+
+    @property
+    def is_of_handler(self) -> bool:
+        """What is expected comes from a handler, not from the rules."""
+        return self.verdict == "answer" or (
+            self.verdict == "deny"
+            and self.expected in ("handler.denied", "handler.failed", "handler.refused")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +141,8 @@ class Policy:
     parameters: dict[str, ParameterSpec] = field(default_factory=dict)
     overlays: Mapping[str, Overlay] = field(default_factory=dict)
     """The grants of sandboxes, by name. They come from a running proxy, never from a file."""
+    outbound: Outbound = NO_OUTBOUND
+    """The handlers that are loaded. They come from a running proxy, never from a file of rules."""
     digest: str = ""
     routes: dict[str, HostRoute] = field(default_factory=dict, repr=False, compare=False)
     """Routes of hosts that were asked for, by host."""

@@ -32,8 +32,13 @@ def deny_readings(path: str) -> tuple[str, ...]:
     return (loose, loose.replace("%2F", "/")) if "%2F" in loose else (loose,)
 
 
-def secret_denial(policy: Policy, route: HostRoute, effects: Effects, head: Head, now: int) -> Denial | None:
-    """Check the binding again on the concrete destination, although the loader has checked it."""
+def effects_denial(policy: Policy, route: HostRoute, effects: Effects, head: Head, now: int) -> Denial | None:
+    """Deny two handlers for a request, and a secret that is not bound to the destination or has expired.
+
+    The binding is checked again on the concrete destination, although the loader has checked it.
+    """
+    if len(effects.handlers) > 1:
+        return "handler.ambiguous", None
     for need in effects.needs:
         spec = policy.secrets.get(need.secret)
         if spec is None or head.scheme != "https":

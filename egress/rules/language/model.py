@@ -85,6 +85,15 @@ class Audit(Model):
     )
 
 
+class HandlerItem(Model):
+    """A function of the operator that is called for each allowed request, and may deny or answer it."""
+
+    use: str = Field(description="Name of the handler; `egress serve --handlers` loads the file that has it.")
+    params: dict[str, object] = Field(
+        default_factory=dict, alias="with", description="Parameters for the handler, as it defines them."
+    )
+
+
 class Treatment(Model):
     """Treatment of the traffic that a rule allows."""
 
@@ -102,6 +111,9 @@ class Treatment(Model):
         description="A secret in a response is masked, blocks the response, or passes (`off`).",
     )
     audit: Audit | None = Field(None, description="What the audit log keeps of a request, beyond the usual.")
+    handler: HandlerItem | None = Field(
+        None, description="The handler that is called for each request; one of a rule replaces the host's."
+    )
 
 
 class Allow(Matching, Treatment):
@@ -243,7 +255,9 @@ class TestItem(Model):
         None,
         description="Message of MCP, such as `call NAME {...}`, `read ADDRESS`, `prompt NAME` or a method.",
     )
-    expect: str = Field(description="`allow [id][, inject NAME...]` or `deny [id or code]`.")
+    expect: str = Field(
+        description="`allow [id][, inject NAME...]`, `deny [id or code]` or `answer [status]`."
+    )
     headers: dict[str, str] = Field(default_factory=dict, description="Headers of the request.")
     profile: str | None = Field(None, description="Profile of the sandbox that sends the request.")
     params: dict[str, str] = Field(default_factory=dict, description="Parameters of that sandbox, by name.")
@@ -276,6 +290,10 @@ class Host(Matching, Treatment):
     ports: Ports | None = Field(None, description="HTTPS ports; [443] by default, [] for none.")
     http: HttpPorts | None = Field(
         None, description="Allow clear text: `true` for port 80, or a list of ports."
+    )
+    virtual: bool = Field(
+        False,
+        description="The host has no upstream: a handler answers. Clear text on port 80 is open, too.",
     )
     http2: bool = Field(False, description="Prefer HTTP/2; a client that speaks nothing else always gets it.")
     intercept: Literal["always", "never"] = Field(

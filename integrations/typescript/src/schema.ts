@@ -20,6 +20,12 @@ export interface CheckView {
   total: number;
 }
 
+/** A handler that is loaded, and its parameters. */
+export interface ChosenHandler {
+  use: string;
+  params?: Readonly<Record<string, unknown>> | undefined;
+}
+
 /** A repository to clone. The address holds no credential: the rules inject it. */
 export interface CloneSettings {
   url: string;
@@ -191,6 +197,19 @@ export interface GrantView {
   methods: readonly string[] | null;
   paths: readonly string[] | null;
   profile: string | null;
+}
+
+/** The handlers of a sandbox. They take the place of those that were chosen for it before. */
+export interface HandlerSettings {
+  by_host?: Readonly<Record<string, ChosenHandler>> | undefined;
+  catch_all?: ChosenHandler | null | undefined;
+}
+
+/** The handlers of a sandbox. */
+export interface HandlersView {
+  loaded: readonly string[];
+  by_host: Readonly<Record<string, ChosenHandler>>;
+  catch_all: ChosenHandler | null;
 }
 
 /** A request over HTTP to a program in the sandbox, and the answers that count. */
@@ -727,6 +746,10 @@ export interface Operations {
   grant: { parts: { name: string; }; body: GrantSettings; answer: GrantView; };
   /** Take a grant back; at a port, one that was made there. */
   undo_grant: { parts: { name: string; grant: string; }; answer: GrantView; };
+  /** Return the handlers that were chosen for a sandbox, and those that can be. */
+  show_handlers: { parts: { name: string; }; answer: HandlersView; };
+  /** Choose the handlers of a sandbox; not at a port. */
+  choose_handlers: { parts: { name: string; }; body: HandlerSettings; answer: HandlersView; };
   /** Give one run rights of its own, at a port within `delegate:`: its ticket is shown once. */
   add_ticket: { parts: { name: string; }; body: TicketSettings; answer: TicketView; };
   /** Revoke a ticket by its id, at a port one that was made there, and cut its connections. */
@@ -812,6 +835,8 @@ export const OPERATIONS: { readonly [Name in keyof Operations]: readonly [string
   show_policy: ["GET", "/v1/sandboxes/{name}/policy"],
   grant: ["POST", "/v1/sandboxes/{name}/policy/grants"],
   undo_grant: ["DELETE", "/v1/sandboxes/{name}/policy/grants/{grant}"],
+  show_handlers: ["GET", "/v1/sandboxes/{name}/handlers"],
+  choose_handlers: ["POST", "/v1/sandboxes/{name}/handlers"],
   add_ticket: ["POST", "/v1/sandboxes/{name}/tickets"],
   end_ticket: ["DELETE", "/v1/sandboxes/{name}/tickets/{ticket}"],
   explain_request: ["POST", "/v1/sandboxes/{name}/policy/explain"],

@@ -19,6 +19,7 @@ from typing import Self
 from egress.audit.sink import Sink
 from egress.audit.verify import verify
 from egress.ca.authority import Authority
+from egress.handlers.caller import NO_HANDLERS, HandlerCaller
 from egress.proxy.clock import Clock, SystemClock
 from egress.proxy.ingress.listener import Listener, listen
 from egress.proxy.ingress.local_tickets import LocalTickets
@@ -69,12 +70,14 @@ class ProxyStack:
         names: Mapping[str, str] | None = None,
         limits: InterceptLimits | None = None,
         clock: Clock | None = None,
+        handlers: HandlerCaller = NO_HANDLERS,
     ) -> None:
         self.folder = folder
         self.certs = certs
         self.rules = rules
         self.limits = limits or InterceptLimits()
         self.clock = clock or SystemClock()
+        self.handlers = handlers
         self.names = dict(names or {NAME: "127.0.0.1", OTHER: "127.0.0.1"})
         self.authority = Authority.create("test", self.clock.now())
         self.tunnels: list[TunnelEnd] = []
@@ -97,6 +100,7 @@ class ProxyStack:
             dialer=dialer,
             counts=LimitCounters(self.clock),
             new_id=lambda: f"id{next(numbers)}",
+            handlers=self.handlers,
         )
         identity = Identity(SANDBOX)
         self.engine.sandboxes[SANDBOX] = ServedSandbox(identity, self.authority, bytes(32))

@@ -72,6 +72,7 @@ def test_as_json_a_program_gets_the_same(capsys: Captured) -> None:
         "ok": True,
         "outcome": "allow host",
         "problem": "",
+        "open": False,
     }
     assert data["tests"][1]["problem"] == "the decision is deny rule.none"
 

@@ -25,10 +25,11 @@ from h2.connection import H2Connection
 from h2.settings import SettingCodes, Settings
 
 from egress.errors import CODES
-from egress.exchange import Destination, Exchange, ExchangeRecord, Spend
+from egress.exchange import Destination, Exchange, ExchangeRecord, HandlerVerdict, Spend
 from egress.relay.limits import RelayLimits
 from egress.relay.ports import (
     CLIENT_WIRE,
+    Call,
     Close,
     ExchangeTiming,
     Fetch,
@@ -236,6 +237,7 @@ class Lab:
         self.standing: list[int] = []
         """Upstream wires that are open, oldest first."""
         self.fetching: list[Fetch] = []
+        self.calling: list[Call] = []
         self.orders: list[RelayOrder] = []
         self.turns = 0
         """How often the relay asked for another turn."""
@@ -291,6 +293,12 @@ class Lab:
         ticket = self.fetching.pop(0).ticket
         self.do(self.relay.fetched(ticket, {"api": SECRET} if secrets is None else secrets))
 
+    def handles(self, verdict: HandlerVerdict) -> Call:
+        """The handler that was asked first says this; return the call."""
+        call = self.calling.pop(0)
+        self.do(self.relay.handled(call.ticket, verdict))
+        return call
+
     def blocks(self, wire: int = CLIENT_WIRE) -> None:
         self.do(self.relay.blocked(wire, blocked=True))
 
@@ -322,6 +330,8 @@ class Lab:
                 self.opening[order.wire] = order.alpn
             elif isinstance(order, Fetch):
                 self.fetching.append(order)
+            elif isinstance(order, Call):
+                self.calling.append(order)
             elif isinstance(order, YieldTurn):
                 self.turns += 1
                 if not self.is_slow:

@@ -32,6 +32,8 @@ from egress.addons.http_layers import (
 )
 from egress.addons.tls_layers import ConnectionLost
 from egress.addons.withheld_options import NO_OPTIONS
+from egress.proxy.lanes import awaited_answers
+from egress.proxy.lanes.awaited_answers import TakeEvent, ask
 from egress.proxy.lanes.dial import ConnectedSocket, Dialer, DialError
 from egress.proxy.lanes.intercept_handler import InterceptHandler
 from egress.proxy.lanes.intercept_lane import InterceptLane
@@ -1050,7 +1052,10 @@ async def test_a_source_is_asked_for_the_secrets_of_the_exchange(scene: Scene, i
 
         secret = Secret("api", SECRET.encode())
         scene.patch.setattr(SecretResolver, "resolve", resolve)
-        await found._fetch(FetchSecrets(Fetch(5, policy, ("api",), is_unscrubbed)))
+        command = FetchSecrets(Fetch(5, policy, ("api",), is_unscrubbed))
+        waits = ask(found.event, scene.stack.engine, command, 5.0)
+        assert waits is not None
+        await waits()
         assert asked == [((policy.secrets["api"],), ("api",) if is_unscrubbed else ())]
         [told] = layer.seen
         assert isinstance(told, SecretsFetched)
@@ -1064,7 +1069,7 @@ async def test_all_sources_that_are_asked_are_called_off_at_the_end(scene: Scene
     begun: list[int] = []
     called_off: list[int] = []
 
-    async def waits(_: InterceptHandler, command: FetchSecrets) -> None:
+    async def waits(_: TakeEvent, __: object, command: FetchSecrets, ___: float) -> None:
         begun.append(command.order.ticket)
         try:
             await asyncio.Event().wait()
@@ -1073,7 +1078,7 @@ async def test_all_sources_that_are_asked_are_called_off_at_the_end(scene: Scene
 
     async def step(scene: Scene, found: InterceptHandler) -> None:
         policy = scene.stack.engine.policy
-        scene.patch.setattr(InterceptHandler, "_fetch", waits)
+        scene.patch.setattr(awaited_answers, "_fetch_secrets", waits)
         Noted(found, *(FetchSecrets(Fetch(ticket, policy, ("api",))) for ticket in (5, 6)))
         found.event(SecondPassed())
         assert set(found._tasks) == {5, 6}
