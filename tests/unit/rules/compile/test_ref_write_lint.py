@@ -66,3 +66,27 @@ def test_other_forges_have_one_host_for_both() -> None:
     merge = '{id: merge, methods: [PUT], paths: ["/api/v4/projects/*/merge_requests/*/merge"]}'
     (found,) = warnings("{id: none, methods: [GET], paths: [/]}", push=f"{PUSH}, {merge}", host="gitlab.com")
     assert "PUT /merge_requests/*/merge" in found
+
+
+@pytest.mark.parametrize(
+    ("repos", "path", "count"),
+    [
+        ("acme/app", "/repos/acme/app/merges", 1),
+        ("acme/app", "/repos/acme/docs/merges", 0),
+        ("acme/*", "/repos/acme/docs/merges", 1),
+        ("acme/*", "/repos/octo/docs/merges", 0),
+        ('"**"', "/repos/octo/docs/merges", 1),
+        ('"acme/a%zz"', "/repos/octo/docs/merges", 1),
+    ],
+)
+def test_calls_are_compared_by_repository(repos: str, path: str, count: int) -> None:
+    push = PUSH.replace("acme/app", repos)
+    assert len(warnings(f'{{id: merge, methods: [POST], paths: ["{path}"]}}', push=push)) == count
+
+
+def test_every_rule_on_pushes_counts() -> None:
+    other = PUSH.replace("acme/app", "octo/docs").replace("id: push", "id: other")
+    (found,) = warnings(
+        '{id: m, methods: [POST], paths: ["/repos/octo/docs/merges"]}', push=f"{PUSH}, {other}"
+    )
+    assert "github.com#other" in found
