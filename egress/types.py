@@ -402,7 +402,7 @@ class Decision:
     lifted: RuleRef | None = None
     """The deny of a preset that would have denied it, and that the file lifts by `without:`."""
     terms: object = None
-    """What the rules say about the answer, for the reader of its kind; None for nothing."""
+    """What the rules say about the rest of the exchange, such as how its answer is read; None for nothing."""
 
     @property
     def allowed(self) -> bool:

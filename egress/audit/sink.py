@@ -101,6 +101,8 @@ class Sink:
         self._tally = AuditCounts()
         self.hide: RedactName = keep_name
         """What the names that sandboxes ask for go through before they are written; whoever knows sets it."""
+        self.folder = Path()
+        """The folder of the chain, which no other process writes to."""
         self.is_damaged = False
         """The start found more amiss than what a kill leaves behind."""
         self.run = ""
@@ -169,7 +171,7 @@ class Sink:
         sink = cls(
             lock, in_flight, writer, PendingPrunings(directory, keys.anchor), clock, options.get("quota", 0)
         )
-        sink.run = run
+        sink.run, sink.folder = run, directory
         sink.is_damaged = found.gap is not None and found.gap.kind != "killed"
         sink._tell_prunings()
         return sink

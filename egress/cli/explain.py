@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -18,6 +19,7 @@ from egress.errors import CODES, UsageError
 from egress.inspect.inspector import Facts, Unreadable
 from egress.rules.compile.asked_body import graphql_body, with_json_type
 from egress.rules.compile.asked_git import ASKED_GIT_HINT, AskedGit, asked_git
+from egress.rules.compile.asked_llm import asked_llm
 from egress.rules.compile.asked_mcp import mcp_body
 from egress.rules.compile.asked_request import asked_head
 from egress.rules.compile.policy_writer import limit_fields
@@ -51,6 +53,7 @@ class RequestOptions(TypedDict):
     git: str | None
     handlers: Path | None
     run: bool
+    llm: str | None
 
 
 @click.command()
@@ -95,6 +98,7 @@ class RequestOptions(TypedDict):
 )
 @of_handlers
 @click.option("--run", is_flag=True, help="Ask the handler, where one is called. Needs --handlers.")
+@click.option("--llm", metavar="CALL", help="Call of a language model, such as 'MODEL max=N'.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def explain(
     method: str,
@@ -118,15 +122,15 @@ def explain(
       egress explain POST https://github.com --git 'push acme/app refs/heads/main'
     """
     # The command line is checked before any file is read: exit status 2 belongs to it alone.
-    bodies = [name for name in ("graphql", "mcp", "git", "body") if given[name] is not None]
+    bodies = [name for name in ("graphql", "mcp", "llm", "git", "body") if given[name] is not None]
     if len(bodies) > 1:
         raise click.UsageError(f"--{bodies[0]} is the body already: leave --{bodies[1]} out.")
-    body = _body(given)
+    body = _body(given, url)
     if body is None and method in ("GET", "HEAD"):
         # Such a request has no body, and rules that ask for one decide on its head.
         body = b""
     headers = _headers(given["headers"])
-    if given["graphql"] is not None or given["mcp"] is not None:
+    if any(given[name] is not None for name in ("graphql", "mcp", "llm")):
         headers = list(with_json_type(tuple((name.lower(), value) for name, value in headers)))
     if given["git"] is not None:
         asked = _git(method, given["git"])
@@ -202,14 +206,18 @@ def _handler_data(called: str, trial: HandlerTrial | None) -> dict[str, object]:
     return {"handler": called, "handler_run": said}
 
 
-def _body(given: RequestOptions) -> bytes | None:
+def _body(given: RequestOptions, url: str) -> bytes | None:
     if given["graphql"] is not None:
         return graphql_body(given["graphql"])
-    if given["mcp"] is not None:
-        try:
-            return mcp_body(given["mcp"])
-        except MeaningError as error:
-            raise UsageError(f"--mcp: {error.message}", error.hint) from None
+    for name, text, body in (
+        ("mcp", given["mcp"], mcp_body),
+        ("llm", given["llm"], partial(asked_llm, target=url)),
+    ):
+        if text is not None:
+            try:
+                return body(text)
+            except MeaningError as error:
+                raise UsageError(f"--{name}: {error.message}", error.hint) from None
     return None if given["body"] is None else given["body"].encode("utf-8", "surrogateescape")
 
 

@@ -51,6 +51,8 @@ COMMANDS = {
     "doctor": ("egress.cli.doctor:doctor", "Find problems around the proxy, and their fixes."),
     "kill": ("egress.cli.kill:kill", "Revoke a sandbox, host or secret immediately."),
     "policy": ("egress.cli.policy:policy", "Show or change what one sandbox may do for now."),
+    "budget": ("egress.cli.budget:budget", "Show what calls of models have cost, and what is left."),
+    "prices": ("egress.cli.prices:prices", "Show what models cost by the rules."),
     "log": ("egress.cli.log:log", "Search, summarise, verify and prune the audit log."),
     "ui": ("egress.cli.ui:ui", "Show the audit log in a browser."),
     "env": ("egress.cli.env:env", "Point a terminal at a running proxy."),

@@ -89,7 +89,11 @@ class BodyReading:
 
 
 def refusal_answer(
-    kind: BodyKind, code: str, decision: Decision | None, found: Facts | Unreadable | None
+    kind: BodyKind,
+    code: str,
+    decision: Decision | None,
+    found: Facts | Unreadable | None,
+    retry_after: int = 0,
 ) -> RefusalAnswer:
     """Write a denial in the language of the body."""
     known = CODES.get(code, CODES["internal"])
@@ -102,5 +106,6 @@ def refusal_answer(
         str(rule) if rule is not None else "",
         decision.item if decision is not None else "",
         decision.item_codes if decision is not None else (),
+        retry_after,
     )
     return kind.answer(refusal, found)

@@ -25,6 +25,7 @@ not travel: they would come after the decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from egress.credentials import NO_PLACEHOLDERS, CanaryScan, Placeholders
 from egress.exchange.handler_steps import HandlerSteps
@@ -144,6 +145,7 @@ class Exchange(HandlerSteps):
             return self._cut(error.code)
         answer = self._cleaned(response, reader)
         if isinstance(answer, AnswerHead):
+            answer = self._with_budget(answer)
             self._record.status = answer.status
             self._has_body = response.has_body
             body = self._body = ResponseBody(
@@ -288,8 +290,17 @@ class Exchange(HandlerSteps):
 
     # Inside
 
+    def _with_budget(self, answer: AnswerHead) -> AnswerHead:
+        """Return the head with what is left of the budgets of a call."""
+        if self.budgets is None or self._reservation is None:
+            return answer
+        left = self.budgets.header(self._reservation)
+        return replace(answer, headers=(*answer.headers, ("egress-budget", left))) if left else answer
+
     def _facts(self, check: SecretCheck, *, sent: bool, is_end_proven: bool) -> Mapping[str, FactValue]:
         facts = self._record.facts(sent=sent, is_end_proven=is_end_proven)
+        if self.budgets is not None and self._reservation is not None and self._meter is not None:
+            facts = {**facts, **self.budgets.settle(self._reservation, self._meter.found, is_sent=sent)}
         if self._reading is None:
             return facts
         found = self._reading.log(self._decision)

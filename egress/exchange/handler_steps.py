@@ -234,7 +234,8 @@ class HandlerSteps(RequestSteps):
 
     @override
     def _sending(self, step: SendRequest) -> SendRequest:
-        if self._written_body is None:
+        # A body that the rules have lowered is made of the one that the handler wrote.
+        if self._written_body is None or step.body is not None:
             return step
         head = step.head
         # The length is that of the body that is gone; the writer states the new one.

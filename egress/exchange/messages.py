@@ -124,7 +124,7 @@ class SendRequest:
     searches_body: bool = False
     """A planted value may be found in the body: the head waits for the first part of it."""
     body: bytes | None = field(default=None, repr=False)
-    """The body that a handler wrote in place of the sandbox's."""
+    """The whole body, written anew by the rules or by a handler, in place of the one that came."""
 
 
 @value_class

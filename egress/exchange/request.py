@@ -126,6 +126,13 @@ def head_with_target(head: Head, target: str) -> Head:
     return Head(head.method, head.scheme, head.host, head.port, target, head.headers, head.websocket)
 
 
+def head_with_length(head: Head, length: int) -> Head:
+    """Return the head with the length of a body that was written anew."""
+    kept = tuple([field for field in head.headers if field[0] not in ("content-length", "transfer-encoding")])
+    headers = (*kept, ("content-length", str(length)))
+    return Head(head.method, head.scheme, head.host, head.port, head.target, headers, head.websocket)
+
+
 # A search that misses the value just injected would miss it in the response too, so it is tried on the
 # head that goes up, slot by slot. Only these slots are searched: a value elsewhere is the sandbox's own.
 _HEADER_OF_SLOT: Final = {"cookie": "cookie", "basic": "authorization"}

@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+from egress.budgets.budget_desk import BudgetDesk, Reservation
+from egress.budgets.call_plan import plan_call
 from egress.credentials import NO_PLACEHOLDERS, AppliedHead, CanaryScan, Placeholders, apply_credentials
 from egress.credentials.set_headers import with_set_headers
 from egress.errors import EgressError
@@ -28,6 +31,7 @@ from egress.exchange.request import (
     asking_for_plain,
     can_find_injected,
     decidable_head,
+    head_with_length,
     head_with_target,
     needed_secrets,
 )
@@ -36,10 +40,14 @@ from egress.exchange.response import (
 )
 from egress.inspect.inspector import AnswerReader, Facts, RefusalAnswer, Unreadable
 from egress.inspect.kinds import KINDS
+from egress.inspect.llm.answer_meter import AnswerMeter
+from egress.inspect.llm.body_rewrite import rewritten_body
+from egress.inspect.llm.llm_call import LlmCall
 from egress.inspect.mcp.conversation import SessionPlace
 from egress.inspect.mcp.sessions import McpSessions
 from egress.rules.decide.decision import chosen_profile, decide
 from egress.rules.decide.limits import LimitResult, smallest_limit
+from egress.rules.decide.llm_predicate import LlmTerms
 from egress.rules.decide.policy import Policy
 from egress.scrub import Needles
 from egress.shares.pool import OPEN_ACCOUNT, MemoryAccount
@@ -74,17 +82,21 @@ class RequestSteps:
         "_length",
         "_max_down",
         "_max_up",
+        "_meter",
         "_needles",
+        "_new_body",
         "_newer",
         "_now",
         "_placeholders",
         "_reading",
         "_record",
         "_request",
+        "_reservation",
         "_searches",
         "_spend",
         "_stage",
         "account",
+        "budgets",
         "policy",
         "sessions",
     )
@@ -130,11 +142,16 @@ class RequestSteps:
         self._searches = False
         self._max_up: int | None = None
         self._max_down: int | None = None
+        self._reservation: Reservation | None = None
+        self._meter: AnswerMeter | None = None
+        self._new_body: bytes | None = None
         self._record = RecordBuilder()
         self.account: MemoryAccount = OPEN_ACCOUNT
         """What decoders take their memory of; the owner of the exchange sets it."""
         self.sessions: McpSessions | None = None
         """The sessions of MCP that the sandbox has; the owner sets them. Without them no session is known."""
+        self.budgets: BudgetDesk | None = None
+        """Where calls of models are reserved and settled; without it none is sent. The owner sets it."""
 
     def would_begin(self, policy: Policy, now: int) -> bool:
         """Tell whether this policy would let the exchange begin now, with the same secrets."""
@@ -255,11 +272,36 @@ class RequestSteps:
             return self._deny("internal")
         if isinstance(self._found, Facts) and self._found.answers is not None:
             self._answer_reader = self._found.answers.answer_reader(decision.terms)
+        # Last of all checks: the request is as it will be sent, whatever a handler made of it.
+        if isinstance(decision.terms, LlmTerms) and (denied := self._reserve(decision, decision.terms)):
+            return denied
         needed = needed_secrets(decision.effects, self._placeholders, self._head)
         self._stage = ExchangeStage.SECRETS
         if not needed:
             return self.provide({}, self._needles)
         return NeedSecrets(needed, unscrubbed=decision.effects.scrub is Scrub.OFF)
+
+    def _reserve(self, decision: Decision, terms: LlmTerms) -> DenyRequest | None:
+        """Reserve what a call of a language model can cost, and write it anew where it was lowered."""
+        found = self._found
+        call = found.items[0] if isinstance(found, Facts) and len(found.items) == 1 else None
+        if not isinstance(found, Facts) or not isinstance(call, LlmCall) or self.budgets is None:
+            return self._deny("internal")
+        secrets = tuple(need.secret for need in self._effects.needs)
+        taken = self.budgets.reserve(self.policy, self._identity, secrets, terms, plan_call(terms, call))
+        if not isinstance(taken, Reservation):
+            # The sandbox is told which budget, and never how much of it there is.
+            self._decision = replace(decision, item=taken.budget and f"budget {taken.budget}")
+            return self._deny(taken.code, taken.wait)
+        self._reservation = taken
+        self._answer_reader = self._meter = AnswerMeter(terms.api, drops_usage=taken.plan.adds_usage)
+        change = taken.plan.change
+        if change.is_needed:
+            document = found.context
+            self._new_body = rewritten_body(call, document, change) if isinstance(document, dict) else None
+            if self._new_body is None:
+                return self._deny("llm.max_output")
+        return None
 
     def provide(self, secrets: Mapping[str, Secret], needles: Needles | None) -> DenyRequest | SendRequest:
         """Inject. `needles` as in the constructor, now with the values in `secrets` among them.
@@ -294,7 +336,11 @@ class RequestSteps:
         record.injected, record.replaced, record.is_handed_out = applied.written, applied.replaced, True
         record.stripped = applied.stripped
         self._stage = ExchangeStage.SENT
-        return self._sending(SendRequest(applied.head, searches_body=self._canaries is not None))
+        head = applied.head
+        if self._new_body is not None:
+            head = head_with_length(head, len(self._new_body))
+        step = SendRequest(head, searches_body=self._canaries is not None, body=self._new_body)
+        return self._sending(step)
 
     def _sending(self, step: SendRequest) -> SendRequest:
         """Return the last step of a request as it is carried out."""
@@ -328,7 +374,7 @@ class RequestSteps:
         answer = None
         if decision is not None and decision.body_kind:
             found = reading.found if reading is not None and self._found is None else self._found
-            answer = refusal_answer(KINDS[decision.body_kind], code, decision, found)
+            answer = refusal_answer(KINDS[decision.body_kind], code, decision, found, retry_after)
             self._record.status = answer.status
         return DenyRequest(code, retry_after, rule.reason if rule is not None else "", answer)
 

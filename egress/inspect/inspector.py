@@ -154,6 +154,8 @@ class Refusal:
     """The part of the request that no rule covers, cut and printable: the client's own text."""
     item_codes: tuple[str, ...] = ()
     """A code for each item of the facts, in their order; empty for an item that is not refused by itself."""
+    retry_after: int = 0
+    """Seconds after which it may be tried again; 0 where that does not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,8 @@ class RefusalAnswer:
     drain: int = 0
     """Bytes of the rest of the body that are read into nothing before the answer goes out: some clients take
     no answer before they have sent everything. A longer body is cut off."""
+    headers: Headers = ()
+    """Further fields."""
 
 
 class BodyKind(Protocol):

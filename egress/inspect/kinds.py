@@ -9,10 +9,13 @@ from egress.inspect.git.git_kind import GitKind
 from egress.inspect.graphql.document import load_parser
 from egress.inspect.graphql.graphql_kind import GraphqlKind
 from egress.inspect.inspector import BodyKind, Facts, Unreadable
+from egress.inspect.llm.llm_kind import LlmKind
+from egress.inspect.llm.usage import LLM_APIS
 from egress.inspect.mcp.mcp_kind import McpKind
 from egress.types import Head
 
-KINDS: Final[Mapping[str, BodyKind]] = {kind.name: kind for kind in (GitKind(), GraphqlKind(), McpKind())}
+_ALL_KINDS: Final[tuple[BodyKind, ...]] = (GitKind(), GraphqlKind(), McpKind(), *map(LlmKind, LLM_APIS))
+KINDS: Final[Mapping[str, BodyKind]] = {kind.name: kind for kind in _ALL_KINDS}
 
 
 def prepare_kinds(names: Container[str]) -> None:

@@ -68,6 +68,11 @@ class ProxyStatus:
     expiry: int | None = None
     """When the first authority of a sandbox expires, in seconds of UTC; None without a sandbox."""
     audit: AuditStatus = field(default_factory=AuditStatus)
+    budgets: Mapping[str, float] = field(default_factory=dict)
+    """By budget: the share that is used of its fullest account."""
+    dollars: Mapping[str, float] = field(default_factory=dict)
+    """By budget: what was charged since the start."""
+    tokens: Mapping[str, float] = field(default_factory=dict)
 
     def families(self) -> Iterator[MetricFamily]:
         """Yield the metrics that say this."""
@@ -82,6 +87,11 @@ class ProxyStatus:
         yield by_label("secret_available", given, "secret", self.available, "gauge")
         confirmed = "Since its source gave or confirmed it."
         yield by_label("secret_age_seconds", confirmed, "secret", self.ages, "gauge")
+        if self.budgets:
+            used = "Share of a budget that its fullest account has spent or reserved."
+            yield by_label("budget_used_ratio", used, "budget", self.budgets, "gauge")
+            yield by_label("budget_dollars_total", "Charged to a budget.", "budget", self.dollars)
+            yield by_label("budget_tokens_total", "Charged to a budget.", "budget", self.tokens)
         # The earliest, and none by sandbox: a gateway has thousands of them.
         if self.expiry is not None:
             first = "When the first certificate authority of a sandbox expires."

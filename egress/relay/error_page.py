@@ -32,6 +32,9 @@ _DENIED_STATUSES: Final = frozenset({403, 426})
 _PACKAGE_PAGE_TYPE: Final = "application/vnd.pypi.simple.v1+json"
 _AWS_CLIENT: Final = re.compile(r"(?:Boto3|Botocore|aws-cli|aws-sdk-[a-z0-9-]{1,32}+)/")
 _AWS_JSON_TYPE: Final = "application/x-amz-json"
+_TOO_MANY_REQUESTS: Final = 429
+MAX_RETRY_SECONDS: Final = 60
+"""The longest wait that clients of a body's language are told: some sleep for whatever they are told."""
 _MULTIPLE_CHOICES: Final = 300
 """The status for `pip`: neither an error nor a redirect."""
 _MAX_ACCEPT_CHARS: Final = 512
@@ -143,7 +146,8 @@ def body_answer_page(answer: RefusalAnswer, code: str, request_id: str, retry_af
     headers = (
         ("content-type", answer.media_type),
         ("content-length", str(len(answer.body))),
-        *_own_fields(code, name, retry_after),
+        *answer.headers,
+        *_own_fields(code, name, retry_after if retry_after <= MAX_RETRY_SECONDS else 0, answer.status),
         ("x-content-type-options", "nosniff"),
     )
     reason = _reason(code, known, name)
@@ -184,11 +188,11 @@ def _shown_id(request_id: str) -> str:
     return request_id if _ID_PATTERN.fullmatch(request_id) else ""
 
 
-def _own_fields(code: str, name: str, retry_after: int) -> Headers:
+def _own_fields(code: str, name: str, retry_after: int, status: int = 0) -> Headers:
     fields = [("cache-control", "no-store"), ("egress-denied", code)]
     if name:
         fields.append(("egress-request", name))
-    if CODES[code].is_final:
+    if CODES[code].is_final and status != _TOO_MANY_REQUESTS:
         # Read by the SDKs of model vendors, which repeat a refused request for minutes otherwise.
         fields.append(("x-should-retry", "false"))
     if seconds := max(retry_after, CODES[code].retry_after):

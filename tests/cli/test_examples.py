@@ -22,6 +22,10 @@ DENIED = {
 """Examples that show a denial, or a fault."""
 
 WANTING = {
+    "egress budget": "no proxy is running",
+    "egress budget agents --json": "no proxy is running",
+    "egress prices show claude-haiku-4-5 prices.yaml": "file not found: prices.yaml",
+    "egress prices show gpt-5-mini prices.yaml --json": "file not found: prices.yaml",
     "egress cp notes.md run-4f2a9c1e:notes.md": "`egress up` is not running",
     "egress cp run-4f2a9c1e:/workspace/dist dist": "`egress up` is not running",
     "egress doctor --image my-agents": "my-agents",

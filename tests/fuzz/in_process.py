@@ -29,7 +29,7 @@ from tests.attack.lab.names import API, EVIL
 from tests.attack.test_websocket import ACCEPT
 from tests.cli.command import CONFIG
 from tests.faults.seeded_random import SeededRandom
-from tests.fuzz import git_push, grammar, graphql_body, mcp_messages, mutate, node_id
+from tests.fuzz import git_push, grammar, graphql_body, llm_streams, mcp_messages, mutate, node_id
 from tests.fuzz.frames import PREFACE, H2Seen, ws_seen
 from tests.fuzz.leak_scan import LeakScan, is_cutting
 from tests.fuzz.sample import Reply, Sample
@@ -488,6 +488,8 @@ TARGETS: Final = {
         FuzzTarget("git.pack", git_push.make_pack, git_push.check_pack, 1),
         FuzzTarget("mcp.body", mcp_messages.make_message, mcp_messages.check_message, 2),
         FuzzTarget("mcp.events", mcp_messages.make_stream, mcp_messages.check_stream, 2),
+        FuzzTarget("llm.sse", llm_streams.make_sse, llm_streams.check_sse),
+        FuzzTarget("llm.event_stream", llm_streams.make_event_stream, llm_streams.check_event_stream),
         FuzzTarget("graphql.body", graphql_body.make_graphql, graphql_body.check_graphql, 2),
         FuzzTarget("graphql.node-id", node_id.make_node_id, node_id.check_node_id, 1),
         FuzzTarget("rules", _make_rules, _check_rules, 1),

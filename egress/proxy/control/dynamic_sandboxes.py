@@ -174,6 +174,7 @@ class DynamicSandboxes:
         self._engine.set_handlers(name, NO_CHOICE)
         self._tls.forget(name)
         self._engine.counts.forget(name)
+        self._engine.ledger.forget(name)
         self._engine.turns.forget(name)
 
     async def _until_gone(self, name: str) -> None:

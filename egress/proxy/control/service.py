@@ -17,6 +17,7 @@ import structlog
 from egress import __version__
 from egress.errors import EgressError, UsageError
 from egress.proxy.control import rule_warnings
+from egress.proxy.control.budget_states import BudgetStates
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
 from egress.proxy.control.request_explanation import RequestExplanations
 from egress.proxy.control.revocation import (
@@ -227,6 +228,7 @@ class ControlService:
             **self.policies.routes(),
             **(self._ticket_routes.routes() if self._ticket_routes else {}),
             **RequestExplanations(self.engine).routes(),
+            **BudgetStates(self.engine).routes(),
             **SecretStates(self.engine, self.withdrawals).routes(),
         }
 
@@ -418,16 +420,8 @@ class ControlService:
                 self._say_killed(RevocationResult(*found), undo=False)
             return ControlReply(500, {"error": error.message, "hint": error.hint})
         self._say_killed(done, undo=undo)
-        return ControlReply(
-            200,
-            {
-                "kind": done.kind,
-                "name": done.name,
-                "connections": done.connections,
-                "known": done.was_known,
-                "kept": done.is_kept,
-            },
-        )
+        said = {"kind": done.kind, "name": done.name, "connections": done.connections}
+        return ControlReply(200, {**said, "known": done.was_known, "kept": done.is_kept})
 
     def record_kept(self) -> None:
         """Record the revocations that are in force from the start."""

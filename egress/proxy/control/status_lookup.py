@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from egress import __version__
+from egress.budgets.ledger import NO_AMOUNTS
 from egress.proxy.control import rule_warnings
 from egress.proxy.lanes.engine import ProxyEngine
 from egress.proxy.lanes.tunnel_lane import TunnelConnection
 from egress.proxy.status_metrics import AuditStatus, ProxyStatus
 from egress.rules.decide.policy import Policy
+from egress.rules.decide.price_table import MICRO_CENTS_PER_USD
 
 
 class ConnectionCounter(Protocol):
@@ -35,6 +37,8 @@ def look_up_status(
     lacking = {each.name for each in lacks}
     tunnels = sum(isinstance(carried, TunnelConnection) for carried in engine.live)
     flushed = engine.metrics.flushed
+    # A budget that the rules no longer name is no series any more.
+    charged = {name: engine.budgets.charged.get(name, NO_AMOUNTS) for name in engine.policy.budgets}
     return ProxyStatus(
         version=__version__,
         policy=policy,
@@ -48,5 +52,8 @@ def look_up_status(
         available={spec.name: spec.name not in lacking for spec in specs},
         ages=engine.secrets.ages(specs),
         expiry=min((each.authority.not_after for each in engine.sandboxes.values()), default=None),
+        budgets=engine.budgets.used(engine.policy),
+        dollars={name: each.micro_cents / MICRO_CENTS_PER_USD for name, each in charged.items()},
+        tokens={name: each.tokens for name, each in charged.items()},
         audit=AuditStatus.of(engine.audit, 0.0 if flushed is None else engine.clock.monotonic() - flushed),
     )

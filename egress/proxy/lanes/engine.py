@@ -16,6 +16,8 @@ from typing import Final
 import structlog
 
 from egress.audit.sink import Sink, keep_name
+from egress.budgets.budget_desk import BudgetDesk
+from egress.budgets.ledger import Ledger
 from egress.ca.authority import Authority
 from egress.credentials import NO_PLACEHOLDERS, Canaries, Placeholders
 from egress.credentials.canary import STOPPED_CODE
@@ -172,6 +174,10 @@ class ProxyEngine:
     counts: LimitCounters
     new_id: Callable[[], str]
     """Makes the ids of connections and requests: short, unguessable, unique."""
+    budgets: BudgetDesk = field(init=False)
+    """The budgets of calls of models."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """What the budgets have left; the journal of a proxy that keeps one tells it of the calls before."""
     live: LiveConnections = field(default_factory=LiveConnections)
     metrics: Metrics = field(default_factory=Metrics)
     sandboxes: dict[str, ServedSandbox] = field(default_factory=dict)
@@ -194,6 +200,7 @@ class ProxyEngine:
         self.turns = make_turns(self.clock.monotonic)
         if self.policy.outbound is not self.handlers.outbound:
             self.policy = replace(self.policy, outbound=self.handlers.outbound)
+        self.budgets = BudgetDesk(self.ledger, self.clock.now)
         self._set_name_mask()
 
     def _set_name_mask(self) -> None:

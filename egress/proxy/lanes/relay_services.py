@@ -112,6 +112,7 @@ class RelayServices:
             knows=self._knows,
         )
         exchange.sessions = sandbox.mcp_sessions
+        exchange.budgets = self.engine.budgets
         return exchange
 
     def _knows(self, text: str) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from egress.audit import key as audit_key
+from egress.audit.budget_journal import BudgetJournal
 from egress.audit.inflight import MAX_SLOTS
 from egress.audit.log_opening import open_log
 from egress.audit.sink import Sink
@@ -158,6 +159,7 @@ def wire_proxy(
         dialer=Dialer(resolver, own, clock),
         counts=LimitCounters(clock),
         new_id=IdGenerator(),
+        ledger=BudgetJournal(audit.folder).open(clock.now()),
         pool=_pool(values, room),
         handlers=handlers,
     )

@@ -27,7 +27,7 @@ _CLEAR = frozenset({"absolute", "host"})
 _LOG_ALONE = frozenset({"rule.allowed", "host.allowed", "observed", "client.left", "lane.ended"})
 """Codes that appear in the log and in no response."""
 _RULES = (
-    *("host.", "profile.", "rule.", "method.", "path.", "graphql."),
+    *("host.", "profile.", "rule.", "method.", "path.", "graphql.", "llm."),
     *("mcp.tool", "mcp.arguments", "mcp.resource", "mcp.prompt", "mcp.method"),
 )
 _ALSO_RULES = frozenset({"secret.expired", "secret.unbound"})
@@ -116,7 +116,9 @@ def _body(facts: object) -> tuple[tuple[str, FactValue], ...]:
     if not isinstance(facts, dict) or facts.get("body") not in KINDS:
         return ()
     kind = facts["body"]
-    found = {name: value for name, value in facts.items() if name.startswith(f"{kind}_")} | {"body": kind}
+    # A kind may be one of several below the same key.
+    start = f"{kind.partition('.')[0]}_"
+    found = {name: value for name, value in facts.items() if name.startswith(start)} | {"body": kind}
     return tuple(sorted((name, value) for name, value in found.items() if isinstance(value, str | int)))
 
 

@@ -25,6 +25,11 @@ _CURES = {
     "graphql.": "see `graphql` of the rule for this path",
     "mcp.tool": "add the tool to `mcp.tools` of a rule for this path, if sandboxes may call it",
     "mcp.": "see `mcp` of the rule for this path",
+    "llm.model": "add the model to `llm.models` of a rule for this path",
+    "llm.server_tool": "add the tool to `llm.server_tools` of a rule for this path, if it is harmless",
+    "llm.budget": "raise the budget, under `budgets` in the rules",
+    "llm.unpriced": "add the model under `prices` in the rules",
+    "llm.": "see `llm` of the rule for this path",
     "git.repository": "add the repository to `fetch` or `push.repos` of a rule with `git:`",
     "git.ref": "add the ref to `push.refs` of a rule with `git:`, if sandboxes may move it",
     "git.": "see `git` of the rule for this repository",
@@ -49,7 +54,7 @@ def unfixable_reason(one: Observation) -> str:
         return f"it was allowed and failed: {_described(one.code)}" if one.code in CODES else ""
     if one.verdict is Verdict.CUT:
         return f"it was allowed and cut later: {_described(one.code)}"
-    if one.code.startswith(("git.", "graphql.", "mcp.")):
+    if one.code.startswith(("git.", "graphql.", "llm.", "mcp.")):
         return f"a rule decides on its body: {_described(one.code)}"
     if not one.is_denied_by_rules:
         return f"no rule denied it, so a rule cannot allow it: {_described(one.code)}"

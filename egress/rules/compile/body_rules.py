@@ -8,16 +8,18 @@ from typing import Final
 from egress.inspect.kinds import KINDS
 from egress.rules.compile.git_rules import GIT_PATHS, git_predicate
 from egress.rules.compile.graphql_rules import graphql_predicate
+from egress.rules.compile.llm_rules import SLASHED_APIS, llm_paths, llm_predicate
 from egress.rules.compile.mcp_rules import mcp_predicate
 from egress.rules.compile.overlap import path_covers, rules_may_meet
 from egress.rules.decide.body_predicate import BodyPredicate
 from egress.rules.decide.entry import Entry, Rule
 from egress.rules.decide.git_predicate import closed_paths
 from egress.rules.decide.globs import PathGlob
+from egress.rules.decide.llm_predicate import LlmPredicate
 from egress.rules.language.model import Allow, Deny, Host
 from egress.rules.language.report import DocumentCursor, Report
 
-BODY_KEYS: Final = ("graphql", "mcp", "git")
+BODY_KEYS: Final = ("graphql", "mcp", "llm", "git")
 """The keys of predicates on bodies."""
 _KEYS_OF_GIT = ("methods", "paths", "query", "content_type", "encoded_slash")
 """The keys of a rule that `git` stands for."""
@@ -39,12 +41,12 @@ def body_predicate(model: Allow | Deny | Host, at: DocumentCursor) -> BodyPredic
         (at / other).key_error(f"`{other}` cannot be combined with `{kinds[0]}`", "write a rule for each")
     if model.websocket:
         (at / "websocket").key_error(
-            f"`websocket` cannot be combined with `{made.kind}`", "give WebSockets a rule on another path"
+            f"`websocket` cannot be combined with `{kinds[0]}`", "give WebSockets a rule on another path"
         )
     others = set(model.methods or ()) - KINDS[made.kind].methods
     if others:
         (at / "methods").error(
-            f"`{made.kind}` is not about {', '.join(sorted(others))}",
+            f"`{kinds[0]}` is not about {', '.join(sorted(others))}",
             "remove `methods`: the kind implies them",
         )
     return made
@@ -55,6 +57,8 @@ def _compiled(model: Allow | Deny, kind: str, at: DocumentCursor) -> BodyPredica
     here = at / kind
     if model.mcp is not None and kind == "mcp":
         return mcp_predicate(model.mcp, here)
+    if model.llm is not None and kind == "llm":
+        return llm_predicate(model.llm, here)
     if model.git is not None and kind == "git":
         # The keys that stand for a part of what `git` stands for.
         for key in _KEYS_OF_GIT:
@@ -69,7 +73,14 @@ def _compiled(model: Allow | Deny, kind: str, at: DocumentCursor) -> BodyPredica
 
 def implied_paths(body: BodyPredicate | None) -> tuple[PathGlob, ...] | None:
     """Return the paths that a predicate stands for; None for one without paths of its own."""
+    if isinstance(body, LlmPredicate):
+        return llm_paths(body.api)
     return GIT_PATHS if body is not None and body.kind == "git" else None
+
+
+def takes_encoded_slash(body: BodyPredicate | None) -> bool:
+    """Tell whether the paths of a predicate hold names with an encoded slash."""
+    return isinstance(body, LlmPredicate) and body.api in SLASHED_APIS
 
 
 def implied_methods(body: BodyPredicate) -> frozenset[str]:

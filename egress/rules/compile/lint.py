@@ -18,6 +18,7 @@ from egress.rules.compile.policy_writer import scalar
 from egress.rules.compile.public_suffixes import is_over_public_suffix
 from egress.rules.compile.ref_write_lint import lint_ref_writes
 from egress.rules.compile.service_credential_slots import credential_slots
+from egress.rules.compile.unmetered_lint import lint_unmetered
 from egress.rules.decide.entry import Entry, Rule
 from egress.rules.decide.host_route import denies_everything
 from egress.rules.decide.policy import Policy
@@ -42,6 +43,7 @@ def lint(policy: Policy, report: Report, now: int | None, *, is_whole: bool = Tr
     _bindings_on_public_suffixes(policy, report)
     lint_delegations(policy, report)
     lint_ref_writes(policy, report)
+    lint_unmetered(policy.entries.values(), report)
     if is_whole:
         _unused_secrets(policy, report)
     if now is not None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from egress.rules.compile import entries, single_rules
 from egress.rules.compile import presets as preset_files
+from egress.rules.compile.budget_rules import BudgetSections
 from egress.rules.compile.canaries import PlantedPlaces, compile_canary
 from egress.rules.compile.delegations import check_delegated_profiles, compile_delegation
 from egress.rules.compile.injections import check_injections
@@ -122,6 +123,7 @@ class _Gathered:
     delegations: list[tuple[Delegation, DelegateItem, DocumentCursor]] = field(default_factory=list)
     tests: list[tuple[str | TestItem, DocumentCursor, HostPattern | None]] = field(default_factory=list)
     parameters: dict[str, ParameterSpec] = field(default_factory=dict)
+    budgets: BudgetSections = field(default_factory=BudgetSections)
     mode: tuple[Mode, Place] | None = None
     limit: Limit | None = None
 
@@ -295,6 +297,13 @@ class _Loader:
             else:
                 self._all.parameters[name.lower()] = made
 
+    def read_budgets(self, section: Value, at: DocumentCursor) -> None:
+        for name, value in self._mapping(section, at).items():
+            self._all.budgets.read_budget(name, value, at / name)
+
+    def read_prices(self, section: Value, at: DocumentCursor) -> None:
+        self._all.budgets.read_prices(section, at)
+
     def read_mode(self, section: Value, at: DocumentCursor) -> None:
         if isinstance(section, MissingValue):
             return
@@ -392,6 +401,7 @@ class _Loader:
         profiles = self._profiles(by_key)
         parameters = {spec.name: spec for spec in self._all.parameters.values()}
         check_placeholders(by_key.values(), parameters, self._all.unsound, self.report)
+        self._all.budgets.check_names(by_key.values(), self.report)
         for _, model, at in self._all.delegations:
             check_delegated_profiles(model, profiles, at)
         return Policy(
@@ -406,6 +416,8 @@ class _Loader:
             cases=self._cases(hosts),
             delegations=tuple(made for made, _, _ in self._all.delegations),
             parameters=parameters,
+            budgets=self._all.budgets.budgets,
+            prices=self._all.budgets.prices,
             digest=digest,
         )
 
@@ -473,6 +485,8 @@ _SECTIONS: dict[str, Callable[[_Loader, Value, DocumentCursor], None]] = {
     "parameters": _Loader.read_parameters,
     "mode": _Loader.read_mode,
     "limits": _Loader.read_limits,
+    "budgets": _Loader.read_budgets,
+    "prices": _Loader.read_prices,
     "tests": _Loader.read_tests,
     "use": _Loader.read_use,
 }

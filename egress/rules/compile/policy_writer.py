@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from egress.inspect.kinds import KINDS
-from egress.rules.compile.body_rules import implied_paths
+from egress.rules.compile.body_rules import implied_paths, takes_encoded_slash
+from egress.rules.compile.budget_writer import FieldsJson, budget_fields, price_table_fields
 from egress.rules.compile.single_rules import IMPLICIT_RULE_ID
 from egress.rules.decide.entry import Entry, Handling, Rule, ScopedInjection
 from egress.rules.decide.overlay import Delegation
@@ -38,7 +39,7 @@ from egress.types import (
     Place,
 )
 
-Json = str | int | float | bool | list["Json"] | dict[str, "Json"]
+Json = FieldsJson
 Fields = dict[str, Json]
 
 _PLAIN_SCALAR = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
@@ -71,6 +72,10 @@ def as_data(policy: Policy) -> dict[str, object]:
         "parameters": {
             name: {**parameter_fields(s), "place": str(s.place)} for name, s in policy.parameters.items()
         },
+        "budgets": {n: {**budget_fields(s), "place": str(s.place)} for n, s in policy.budgets.items()},
+        "prices": {**price_table_fields(policy.prices), "digest": policy.prices.digest}
+        if policy.prices.prices
+        else None,
         "delegate": [{**delegation_fields(d), "place": str(d.place)} for d in policy.delegations],
     }
 
@@ -119,6 +124,12 @@ def _lines(policy: Policy) -> Iterator[str]:
         yield from _section("profiles", profiles) if profiles else ("", "profiles: {}")
     parameters = {name: (parameter_fields(each), each.place) for name, each in policy.parameters.items()}
     yield from _section("parameters", parameters)
+    yield from _section("budgets", {name: (budget_fields(s), s.place) for name, s in policy.budgets.items()})
+    if policy.prices.prices:
+        prices = price_table_fields(policy.prices)
+        yield from ("", "prices:", f"  date: {flow(policy.prices.date)}", "  models:")
+        models = prices["models"]
+        yield from (f"    - {flow(item)}" for item in (models if isinstance(models, list) else ()))
     if policy.delegations:
         yield from ("", "delegate:")
     for delegation in policy.delegations:
@@ -342,10 +353,11 @@ def predicate_fields(predicates: Predicates) -> Fields:
         fields["headers"] = _named(predicates.headers)
     if predicates.content_types:
         fields["content_type"] = list[Json](predicates.content_types)
-    if predicates.encoded_slash:
+    if predicates.encoded_slash and not takes_encoded_slash(predicates.body):
         fields["encoded_slash"] = "data"
     if predicates.body is not None:
-        fields[predicates.body.kind] = dict(predicates.body.fields())
+        # A kind may be one of several below the same key.
+        fields[predicates.body.kind.partition(".")[0]] = dict(predicates.body.fields())
         if predicates.methods == KINDS[predicates.body.kind].methods:
             del fields["methods"]  # implied by the kind
     return fields
@@ -367,6 +379,8 @@ def handling_fields(handling: Handling) -> Fields:
     if handling.handler is not None:
         params = json.loads(handling.handler.params)
         fields["handler"] = {"use": handling.handler.name, **({"with": params} if params else {})}
+    if handling.unmetered:
+        fields["unmetered"] = True
     return fields
 
 

@@ -20,6 +20,7 @@ from typing import Literal, cast
 from egress.errors import CODES
 from egress.rules.compile.asked_body import decide_whole, graphql_body, json_body, with_json_type
 from egress.rules.compile.asked_git import asked_git
+from egress.rules.compile.asked_llm import asked_llm
 from egress.rules.compile.asked_mcp import mcp_body
 from egress.rules.decide.paths import to_wire_text
 from egress.rules.decide.policy import Policy, RuleTest
@@ -33,7 +34,7 @@ _REQUEST = re.compile(r"(\S+) +(\S+)")
 _EXPECTATION = re.compile(r"(allow|deny|answer)(?: +([A-Za-z0-9._-]+))?((?:, *inject +[a-z][a-z0-9_-]*)*)")
 _INJECT = re.compile(r"inject +([a-z][a-z0-9_-]*)")
 _URL = re.compile(r"(https?)://([^/:?#@\s]+|\[[0-9a-fA-F:.]+\])(?::([0-9]{1,5}))?(/\S*)?")
-_BODY_KEYS = ("body", "raw", "graphql", "mcp", "git")
+_BODY_KEYS = ("body", "raw", "graphql", "mcp", "llm", "git")
 _TEST_HINT = "write METHOD TARGET -> allow [id][, inject NAME...], -> deny [id or code] or -> answer [status]"
 
 
@@ -150,6 +151,9 @@ def _body(item: TestItem, at: DocumentCursor) -> bytes | None:
         return graphql_body(item.graphql)
     if item.mcp is not None:
         return (at / "mcp").parse(mcp_body, item.mcp)
+    if item.llm is not None:
+        target = item.request.rpartition(" ")[2]
+        return (at / "llm").parse(lambda text: asked_llm(text, target), item.llm)
     if item.body is not None:
         return json_body(item.body)
     return None if item.raw is None else item.raw.encode("utf-8")

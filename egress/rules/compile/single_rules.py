@@ -7,7 +7,13 @@ import re
 from collections.abc import Sized
 from dataclasses import dataclass, field, replace
 
-from egress.rules.compile.body_rules import BODY_KEYS, body_predicate, implied_methods, implied_paths
+from egress.rules.compile.body_rules import (
+    BODY_KEYS,
+    body_predicate,
+    implied_methods,
+    implied_paths,
+    takes_encoded_slash,
+)
 from egress.rules.decide.entry import Handling, Rule
 from egress.rules.decide.globs import PathGlob, ValueGlob, path_glob
 from egress.rules.decide.outbound import HANDLER_NAME
@@ -124,13 +130,13 @@ def _reason(text: str | None, at: DocumentCursor) -> str:
 
 def predicates_of(model: Allow | Deny | Host, at: DocumentCursor) -> Predicates:
     """Compile the predicates of a rule, or of an entry that is its own rule."""
-    encoded_slash = model.encoded_slash is not None
     body = body_predicate(model, at)
+    encoded_slash = model.encoded_slash is not None or takes_encoded_slash(body)
     named = None if model.methods is None else methods(model.methods, at / "methods")
     globs = None if model.paths is None else paths(model.paths, at / "paths", encoded_slash=encoded_slash)
     return Predicates(
         methods=implied_methods(body) if named is None and body is not None else named,
-        paths=implied_paths(body) or globs,
+        paths=implied_paths(body) if globs is None else globs,
         query=_named_globs(model.query, at / "query"),
         headers=_headers(model, at / "headers"),
         content_types=_content_types(model.content_type, at / "content_type"),
@@ -149,6 +155,7 @@ def handling_of(model: Treatment, at: DocumentCursor) -> Handling:
         cookies=None if model.cookies is None else Cookies(model.cookies),
         kept_query=None if model.audit is None else _kept_query(model.audit.query, at / "audit" / "query"),
         handler=handler_use(model.handler, at / "handler"),
+        unmetered=isinstance(model, Allow) and model.unmetered is not None,
     )
 
 

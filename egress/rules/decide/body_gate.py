@@ -17,6 +17,7 @@ from egress.rules.decide import paths
 from egress.rules.decide.body_predicate import BodyMiss, BodyPredicate
 from egress.rules.decide.entry import Rule
 from egress.rules.decide.host_route import HostRoute, MethodPlan
+from egress.rules.decide.llm_predicate import llm_terms
 from egress.rules.decide.mcp_predicate import answer_terms
 from egress.rules.decide.policy import Policy
 from egress.rules.decide.verdicts import (
@@ -88,7 +89,7 @@ class BodyGate:
         if not decision.allowed or is_observing(self.policy, self.route.entry):
             return decision
         bodies = ([rule.predicates.body for rule in each] for each in (rules, denies))
-        return replace(decision, terms=answer_terms(*bodies))
+        return replace(decision, terms=decision.terms or answer_terms(*bodies))
 
     def _judged(self, judged: BodyJudgement) -> Decision:
         policy, route, target = self.policy, self.route, self.head.target
@@ -100,7 +101,8 @@ class BodyGate:
             denial = effects_denial(policy, route, effects, self.head, self.now)
             if denial is not None:
                 return denied(route, denial, target)
-            return with_lifted(allowed(route, judged.rules, effects, target), self.plan, self.head)
+            decision = with_lifted(allowed(route, judged.rules, effects, target), self.plan, self.head)
+            return replace(decision, terms=llm_terms([rule.predicates.body for rule in judged.rules]))
         # Observe mode lifts that no rule allows, never that nobody knows what would be sent.
         if is_observing(policy, route.entry) and not judged.is_unreadable:
             return observed(policy, route, target)

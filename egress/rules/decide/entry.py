@@ -38,6 +38,8 @@ class Handling:
     """Keys of the query whose values the record keeps."""
     handler: HandlerUse | None = None
     """The handler that is called; that of a rule takes the place of the entry's."""
+    unmetered: bool = False
+    """Calls of models that no budget sees are meant."""
 
 
 @dataclass(frozen=True, slots=True)

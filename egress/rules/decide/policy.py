@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from egress.rules.decide.budget_spec import BudgetSpec
 from egress.rules.decide.entry import Entry, Mode, NetworkEntry, Rule
 from egress.rules.decide.host_route import HostRoute
 from egress.rules.decide.outbound import NO_OUTBOUND, Outbound
 from egress.rules.decide.overlay import Delegation, Overlay
+from egress.rules.decide.price_table import NO_PRICES, PriceTable
 from egress.rules.language.hosts import HostPattern
 from egress.rules.language.value_pattern import ValuePattern
 from egress.types import Limit, Parameters, Place, Shape
@@ -139,6 +141,8 @@ class Policy:
     cases: tuple[RuleTest, ...] = ()
     delegations: tuple[Delegation, ...] = ()
     parameters: dict[str, ParameterSpec] = field(default_factory=dict)
+    budgets: dict[str, BudgetSpec] = field(default_factory=dict)
+    prices: PriceTable = NO_PRICES
     overlays: Mapping[str, Overlay] = field(default_factory=dict)
     """The grants of sandboxes, by name. They come from a running proxy, never from a file."""
     outbound: Outbound = NO_OUTBOUND

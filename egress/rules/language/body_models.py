@@ -181,3 +181,54 @@ class GraphqlAllow(GraphqlFields):
     scope_exempt: list[str] | None = Field(
         None, description="Root fields that are allowed without the scope, such as `search`."
     )
+
+
+Api = Literal[
+    "anthropic",
+    "openai-chat",
+    "openai-responses",
+    "openai-embeddings",
+    "gemini",
+    "bedrock-converse",
+    "bedrock-invoke",
+]
+
+
+class LlmDeny(Model):
+    """Calls of language models that a rule denies; each key narrows it."""
+
+    api: Api = Field(description="API of the vendor, whose requests are read.")
+    models: list[str] | None = Field(None, description="Models, with `*` for any run; all by default.")
+    server_tools: list[str] | None = Field(
+        None, description="Tools that run at the vendor; one of them is enough."
+    )
+
+
+class LlmAllow(Model):
+    """Calls of language models that a rule allows."""
+
+    api: Api = Field(description="API of the vendor, whose requests and answers are read.")
+    models: list[str] = Field(
+        description="Models that a call may reach, with `*` for any run, such as `claude-haiku-*`."
+    )
+    max_output: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(
+        None, description="Most tokens of all answers to a call."
+    )
+    over: Literal["deny", "clamp"] = Field(
+        "deny",
+        description="A call that asks for more, or states nothing, is denied, or lowered to `max_output`.",
+    )
+    choices: Annotated[int, Field(ge=1, le=128)] = Field(
+        1, description="Most answers to a call, as `n` or `candidateCount` asks for."
+    )
+    server_tools: list[str] = Field(
+        default_factory=list,
+        description="Tools that run at the vendor and may be used, such as `web_search`; none by default.",
+    )
+    budget: (
+        Annotated[
+            Annotated[str, Tag("text")] | Annotated[list[str], Tag("list")],
+            by_exact_type({str: "text", list: "list"}),
+        ]
+        | None
+    ) = Field(None, description="Budgets that the calls count for, by name.")

@@ -18,9 +18,12 @@ from egress.rules.language.body_models import (
     GitDeny,
     GraphqlAllow,
     GraphqlFields,
+    LlmAllow,
+    LlmDeny,
     McpAllow,
     McpDeny,
 )
+from egress.rules.language.budget_models import BudgetItem, PricesItem
 from egress.rules.language.strict_model import Model, by_exact_type
 
 # Tagged unions make the validator report the expected kinds instead of every failed alternative.
@@ -127,6 +130,10 @@ class Allow(Matching, Treatment):
     expires: str | None = Field(
         None, description="Last day (`2027-01-31`) or moment (RFC 3339 with offset) of the rule."
     )
+    unmetered: Literal[True] | None = Field(
+        None,
+        description="Beside a budget: allow calls of models too whose cost it cannot see, such as batches.",
+    )
     git: GitAllow | None = Field(
         None, description="Fetches and pushes over smart HTTP; the commands of a push are read."
     )
@@ -135,6 +142,9 @@ class Allow(Matching, Treatment):
     )
     mcp: McpAllow | None = Field(
         None, description="Messages of MCP; the body is read, and its paths take no other requests."
+    )
+    llm: LlmAllow | None = Field(
+        None, description="Calls of language models: models, output, tools of the vendor, and budgets."
     )
 
 
@@ -154,6 +164,9 @@ class Deny(Matching):
     )
     mcp: McpDeny | None = Field(
         None, description="Messages of MCP; the rule also matches a body that cannot be read."
+    )
+    llm: LlmDeny | None = Field(
+        None, description="Calls of language models; the rule also matches a body that cannot be read."
     )
     reason: str | None = Field(
         None, description="Why, in one line: the answer to the sandbox, the log and `explain` show it."
@@ -254,6 +267,9 @@ class TestItem(Model):
     mcp: str | None = Field(
         None,
         description="Message of MCP, such as `call NAME {...}`, `read ADDRESS`, `prompt NAME` or a method.",
+    )
+    llm: str | None = Field(
+        None, description="Call of a language model: `MODEL`, `MODEL max=N`, sent in the API of the path."
     )
     expect: str = Field(
         description="`allow [id][, inject NAME...]`, `deny [id or code]` or `answer [status]`."
@@ -492,4 +508,8 @@ class RuleFile(Model):
         None, description="`observe` allows and records requests that no rule allows."
     )
     limits: Limits | None = Field(None, description="Limits per sandbox over all hosts.")
+    budgets: dict[str, BudgetItem] | None = Field(
+        None, description="Budgets of calls of language models, by name."
+    )
+    prices: PricesItem | None = Field(None, description="Prices of language models, as of a day.")
     tests: Tests | None = Field(None, description="Tests with full URLs.")

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from egress.audit import key as audit_key
 from egress.audit.sink import Sink
+from egress.audit.verify import verify
+from egress.budgets.ledger import Amounts
 from egress.ca import new_authority_file
 from egress.errors import ContentError, UnreadableError, UsageError
 from egress.proxy.clock import SystemClock
@@ -22,6 +25,7 @@ from egress.shares.pool import Capacity, Resource
 from egress.types import Identity
 from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.proxy_stack import policy_of
+from tests.unit.budgets.specs import tokens
 
 RULES = "version: 1\nhosts:\n  api.example.com: {}\n"
 CLOCK = SystemClock()
@@ -156,3 +160,15 @@ async def test_elsewhere_than_in_a_cluster_nobody_is_asked_about_pods(
     cluster = values(tmp_path, kubernetes=True, network=True, listen=("0.0.0.0:0",), service_account=tmp_path)
     with pytest.raises(UsageError, match="no pod of a cluster"):
         wire_proxy(cluster, policy, CapturedEnvironment({}, {}), audit, CLOCK)
+
+
+async def test_vector_20_what_budgets_have_spent_outlasts_the_proxy(tmp_path: Path, policy: Policy) -> None:
+    budget = tokens(100)
+    for left in (100, 70, 40):
+        audit = open_audit(values(tmp_path), CLOCK)
+        ledger = wired(values(tmp_path), policy, audit).engine.ledger
+        assert ledger.room([(budget, "box")], "tokens", CLOCK.now()) == left
+        # It ends without a last word: the call counts in full.
+        ledger.reserve([(budget, "box")], Amounts(tokens=30), CLOCK.now())
+        audit.close()
+    assert not verify(tmp_path / "state/audit", audit_key.read(tmp_path / "state/audit.key")).faults

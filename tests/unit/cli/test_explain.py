@@ -372,3 +372,18 @@ def test_a_request_that_git_would_not_send_is_refused(words: list[str], said: st
     assert main(["explain", "POST", "https://git.example.com", "git.yaml", *words]) == 2
     assert said in capsys.readouterr().err
     assert main(["explain", "GET", "https://git.example.com", "git.yaml", "--git", "fetch acme/app"]) == 2
+
+
+def test_a_call_of_a_model_is_explained_from_a_few_words(capsys: Captured) -> None:
+    rules = "version: 1\nhosts:\n  api.example.org:\n    allow:\n"
+    rules += "      - { id: calls, llm: { api: anthropic, models: ['m-*'], max_output: 50 } }\n"
+    Path("models.yaml").write_text(rules, "utf-8")
+    asked = ["explain", "POST", "https://api.example.org/v1/messages", "models.yaml", "--llm"]
+    assert main([*asked, "m-1 max=50"]) == 0
+    assert main([*asked, "m-1 max=51"]) == 1
+    told = squeezed(capsys.readouterr().out)
+    assert any("llm_max_output: 51" in line for line in told)
+    assert any("an output of at most 50 tokens, stated" in line for line in told)
+    assert main([*asked, "m-1 most=5"]) == 2
+    assert "--llm: this is no part of a call" in capsys.readouterr().err
+    assert main([*asked, "m-1", "--body", "{}"]) == 2

@@ -26,6 +26,9 @@ FULL = ProxyStatus(
     ages={"github": 8.5},
     expiry=9,
     audit=AuditStatus(is_writable=False, lag=9.25, failures=12, unrecorded=10, newest=11, is_damaged=True),
+    budgets={"agents": 0.5},
+    dollars={"agents": 1.25},
+    tokens={"agents": 300},
 )
 
 
@@ -58,6 +61,9 @@ def test_everything_that_is_looked_up_is_told() -> None:
         "egress_audit_unrecorded_total": 10,
         "egress_audit_newest_line": 11,
         "egress_audit_damaged": 1,
+        "egress_budget_used_ratio": 0.5,
+        "egress_budget_dollars_total": 1.25,
+        "egress_budget_tokens_total": 300,
     }
     assert found["egress_carried"] == [({"lane": "full"}, 6), ({"lane": "tunnel"}, 7)]
     assert found["egress_rules_info"][0][0] == {"digest": EMPTY_POLICY.digest[:12]}
@@ -71,6 +77,6 @@ def test_what_is_not_known_is_not_told() -> None:
 
 def test_every_metric_is_documented() -> None:
     names = [f"egress_{family.name}" for family in FULL.families() if family.points]
-    assert len(names) == 18
+    assert len(names) == 21
     guide = GUIDE.read_text(encoding="utf-8")
     assert [name for name in names if f"`{name}`" not in guide] == []

@@ -143,6 +143,23 @@ def test_a_recorded_call_of_a_tool_is_judged_as_far_as_it_is_known() -> None:
     assert [one.code for one in replayed(MCP, called("create")).untold] == ["mcp.arguments"]
 
 
+def test_a_call_of_a_model_is_judged_again_by_its_facts() -> None:
+    llm = "{api: anthropic, models: [m-1], max_output: 50}"
+    rules = f"  api.example.com: {{allow: [{{id: calls, llm: {llm}}}]}}\n"
+    facts: dict[str, object] = {
+        "body": "llm.anthropic",
+        "llm_models": "m-1",
+        "llm_max_output": 50,
+        "llm_cost": 7,
+    }
+    line = {**exchange(method="POST", path="/v1/messages"), "facts": facts}
+    assert replayed(rules, line) == Replay(same=1)
+    (gone,) = replayed(rules, {**line, "facts": {**facts, "llm_models": "m-1 m-2"}}).denied
+    assert gone.code == "llm.model"
+    (more,) = replayed(rules, {**line, "facts": {**facts, "llm_max_output": 51}}).denied
+    assert more.code == "llm.max_output"
+
+
 def test_a_body_that_is_not_in_the_log_cannot_be_told() -> None:
     lines = (exchange(method="POST", path="/graphql"), asked("viewer …"))
     found = replayed(GRAPHQL, *lines)

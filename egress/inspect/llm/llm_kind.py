@@ -1,0 +1,138 @@
+"""Calls of language models as kinds of body: one for each API, since each reads a body in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from egress.inspect.inspector import (
+    MORE,
+    Facts,
+    FactValue,
+    Inspection,
+    Inspector,
+    Refusal,
+    RefusalAnswer,
+    Unreadable,
+    fact_text,
+)
+from egress.inspect.llm.llm_call import LlmCall
+from egress.inspect.llm.provider_errors import provider_answer
+from egress.inspect.llm.request_fields import LlmRequestError
+from egress.inspect.llm.request_shapes import RequestTarget, read_call, read_target
+from egress.inspect.llm.usage import LlmApi
+from egress.inspect.strict_json import StrictJsonError, read_strict_json
+from egress.types import Head, Headers
+
+MAX_LLM_BYTES: Final = 16 << 20
+"""Bytes of a body. Reading takes 11 ms a MiB of pictures, during which the event loop stands still."""
+LLM_KEY: Final = "llm"
+"""The key of the predicate in a rule; the name of a kind has the API behind it."""
+_SIGNING_HEADERS: Final = frozenset(
+    {"signature", "digest", "content-digest", "repr-digest", "content-md5", "x-amz-content-sha256"}
+)
+_AWS_SIGNATURE: Final = "AWS4-"
+
+
+class LlmInspector:
+    """Reads a body as a whole."""
+
+    def __init__(self, api: LlmApi, target: RequestTarget, *, is_signed: bool) -> None:
+        self._api = api
+        self._target = target
+        self._is_signed = is_signed
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> Inspection:
+        self._data += data
+        return MORE
+
+    def end(self) -> Facts | Unreadable:
+        data = bytes(self._data)
+        self._data.clear()
+        try:
+            document = read_strict_json(data)
+            call = read_call(self._api, self._target, document, len(data), is_signed=self._is_signed)
+        except StrictJsonError as error:
+            return Unreadable(error.code, error.detail)
+        except LlmRequestError as error:
+            return error.unreadable
+        # The document is kept for a rule that clamps it; no rule reads it.
+        return Facts((call,), call_facts(call), len(data), context=document)
+
+
+class LlmKind:
+    """The requests of one API."""
+
+    methods = frozenset({"POST"})
+    max_held_bytes = MAX_LLM_BYTES
+    media_types = frozenset({"application/json"})
+    codings = frozenset[str]()
+
+    def __init__(self, api: LlmApi) -> None:
+        self.api = api
+        self.name = f"{LLM_KEY}.{api}"
+
+    def begin(self, head: Head) -> Inspector | Facts | Unreadable:
+        try:
+            target = read_target(self.api, head.target.partition("?")[0])
+        except LlmRequestError as error:
+            return error.unreadable
+        if target is None:
+            return Unreadable("llm.path", "the path is none of a call of this API")
+        return LlmInspector(self.api, target, is_signed=_is_signed(head.headers))
+
+    def answer(self, refusal: Refusal, found: Facts | Unreadable | None) -> RefusalAnswer:
+        del found
+        return provider_answer(self.api, refusal)
+
+    def recall(self, log: Mapping[str, FactValue]) -> Facts | None:
+        """Return the call behind findings in the log; None where some are missing or were cut."""
+        texts = {name: log.get(name, "") for name in ("llm_models", "llm_server_tools", "llm_tier")}
+        counts = {name: log.get(name, 0) for name in ("llm_max_output", "llm_choices", "llm_input_estimate")}
+        if not log.get("llm_models") or any(str(text).endswith("…") for text in texts.values()):
+            return None
+        if not all(isinstance(count, int) for count in counts.values()):
+            return None
+        most = log.get("llm_max_output")
+        call = LlmCall(
+            self.api,
+            tuple(str(texts["llm_models"]).split()),
+            max_output=most if isinstance(most, int) else None,
+            choices=int(counts["llm_choices"]) or 1,
+            server_tools=tuple(str(texts["llm_server_tools"]).split()),
+            input_tokens=int(counts["llm_input_estimate"]),
+            is_streamed=bool(log.get("llm_stream")),
+            tier=str(texts["llm_tier"]),
+            is_unmetered=bool(log.get("llm_unmetered")),
+        )
+        return Facts((call,), log)
+
+
+def call_facts(call: LlmCall) -> dict[str, FactValue]:
+    """Return the findings of a call for the log."""
+    log: dict[str, FactValue] = {
+        "llm_models": fact_text(" ".join(call.models)),
+        "llm_input_estimate": call.input_tokens,
+    }
+    if call.max_output is not None:
+        log["llm_max_output"] = call.max_output
+    if call.choices != 1:
+        log["llm_choices"] = call.choices
+    if call.server_tools:
+        log["llm_server_tools"] = fact_text(" ".join(call.server_tools))
+    if call.tier:
+        log["llm_tier"] = fact_text(call.tier)
+    if call.is_streamed:
+        log["llm_stream"] = True
+    if call.is_unmetered:
+        log["llm_unmetered"] = True
+    return log
+
+
+def _is_signed(headers: Headers) -> bool:
+    """Tell whether the client vouches for the bytes of the body."""
+    return any(
+        name in _SIGNING_HEADERS or (name == "authorization" and value.startswith(_AWS_SIGNATURE))
+        for name, value in headers
+    )

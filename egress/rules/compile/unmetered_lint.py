@@ -1,0 +1,85 @@
+"""Find plain rules that open calls of models beside a budget, which it cannot see.
+
+A batch is answered hours later, on another path; images and speech are priced in units of their own. A rule
+with `llm:` reads none of these, so a wide plain rule would be a way around the budget of its host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from egress.rules.decide.entry import Entry, Rule
+from egress.rules.decide.host_route import allow_path_fits, deny_path_fits, takes_method
+from egress.rules.decide.llm_predicate import LlmPredicate
+from egress.rules.decide.verdicts import deny_readings
+from egress.rules.language.report import Report
+
+_ANTHROPIC: Final = (("POST", "/v1/messages"), ("POST", "/v1/messages/batches"), ("POST", "/v1/complete"))
+_OPENAI: Final = (
+    ("POST", "/v1/chat/completions"),
+    ("POST", "/v1/responses"),
+    ("POST", "/v1/embeddings"),
+    ("POST", "/v1/batches"),
+    ("POST", "/v1/completions"),
+    ("POST", "/v1/images/generations"),
+    ("POST", "/v1/images/edits"),
+    ("POST", "/v1/audio/speech"),
+    ("POST", "/v1/audio/transcriptions"),
+    ("POST", "/v1/videos"),
+    ("POST", "/v1/fine_tuning/jobs"),
+)
+_GEMINI: Final = tuple(
+    ("POST", f"/{version}/models/model:{action}")
+    for version in ("v1", "v1beta")
+    for action in (
+        "generateContent",
+        "streamGenerateContent",
+        "batchGenerateContent",
+        "embedContent",
+        "predict",
+    )
+)
+_BEDROCK: Final = (
+    ("POST", "/model/model/invoke"),
+    ("POST", "/model/model/converse"),
+    ("POST", "/model-invocation-job"),
+    ("POST", "/async-invoke"),
+)
+_CALLS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "anthropic": _ANTHROPIC,
+    "openai": _OPENAI,
+    "gemini": _GEMINI,
+    "bedrock": _BEDROCK,
+}
+
+
+def lint_unmetered(entries: Iterable[Entry], report: Report) -> None:
+    """Report plain rules of hosts with a budget that allow such a call, unless they say that they may."""
+    for entry in entries:
+        bodies = [rule.widest.body for rule in entry.allow]
+        counted = [body for body in bodies if isinstance(body, LlmPredicate) and body.budgets]
+        vendors = {body.api.partition("-")[0] for body in counted}
+        claims = [rule for rule in entry.allow if rule.widest.body is not None]
+        calls = [
+            call for vendor in sorted(vendors) for call in _CALLS[vendor] if not _is_claimed(claims, call[1])
+        ]
+        for rule in entry.allow:
+            if rule.widest.body is None and not rule.handling.unmetered:
+                _check(rule, calls, report)
+
+
+def _check(rule: Rule, calls: Iterable[tuple[str, str]], report: Report) -> None:
+    for method, path in calls:
+        if takes_method(rule.widest, method) and allow_path_fits(rule.widest, path):
+            report.error(
+                rule.ref.place,
+                f"{rule.ref} allows {method} {path}, whose cost no budget of this host sees",
+                "narrow its methods or paths, or write `unmetered: true` on it",
+            )
+            return
+
+
+def _is_claimed(claims: Iterable[Rule], path: str) -> bool:
+    readings = deny_readings(path)
+    return any(deny_path_fits(rule.widest, readings) for rule in claims)
