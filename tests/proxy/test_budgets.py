@@ -283,6 +283,7 @@ async def test_vector_9_ten_agents_at_once_stop_at_the_cent(tmp_path: Path) -> N
             upstream.released.set()
             statuses = sorted([(await task).status for task in calls])
             assert statuses == [200] * 3 + [429] * 7
+            assert {line["status"] for line in stack.exchanges()} == {200, 429}
             assert lab.left == 3500 - 3 * 1001
 
 

@@ -7,7 +7,7 @@ what was read of it, so that no other reading of its bytes is left.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from egress.inspect.llm.llm_call import LlmCall
@@ -62,7 +62,7 @@ def _write_output(call: LlmCall, made: dict[str, JsonValue], most: int) -> bool:
         if isinstance(fallbacks := made.get("fallbacks"), list):
             made["fallbacks"] = [_lowered(each, most) for each in fallbacks]
     elif call.api == "openai-chat":
-        made[next((name for name in _CHAT_NAMES if name in made), "max_completion_tokens")] = most
+        made[_stated(made, _CHAT_NAMES) or "max_completion_tokens"] = most
     elif call.api == "openai-responses":
         made["max_output_tokens"] = most
     elif call.api == "gemini":
@@ -77,17 +77,22 @@ def _write_output(call: LlmCall, made: dict[str, JsonValue], most: int) -> bool:
 def _write_vendor_output(made: dict[str, JsonValue], most: int) -> bool:
     for outer, names in _INVOKE_INNER.items():
         inner = made.get(outer)
-        found = next((name for name in names if isinstance(inner, dict) and name in inner), None)
+        found = _stated(inner, names) if isinstance(inner, dict) else None
         if found is not None:
             _write_inner(made, (outer,), (found,), most)
             return True
-    name = next((name for name in _INVOKE_NAMES if name in made), None)
+    name = _stated(made, _INVOKE_NAMES)
     # Each vendor has a name of its own; that of Anthropic's is known by the version that a body has to state.
     if name is None and "anthropic_version" in made:
         name = "max_tokens"
     if name is not None:
         made[name] = most
     return name is not None
+
+
+def _stated(value: Mapping[str, JsonValue], names: Sequence[str]) -> str | None:
+    """Return the name under which a number stands; null under another one is as good as missing."""
+    return next((name for name in names if value.get(name) is not None), None)
 
 
 def _write_inner(

@@ -30,7 +30,7 @@ _BEDROCK_PATH: Final = re.compile(
 )
 
 # Tools that the client runs itself, by the beginning of their type.
-_ANTHROPIC_CLIENT_TOOLS: Final = ("custom", "bash_", "text_editor_", "computer_", "memory_")
+_ANTHROPIC_CLIENT_TOOLS: Final = ("bash_", "text_editor_", "computer_", "memory_")
 _CHAT_CLIENT_TOOLS: Final = frozenset({"function", "custom"})
 _RESPONSES_CLIENT_TOOLS: Final = frozenset(
     {"function", "custom", "local_shell", "apply_patch", "computer_use_preview", "computer"}
@@ -119,7 +119,8 @@ def _anthropic(document: Mapping[str, JsonValue], target: RequestTarget) -> LlmC
 def _anthropic_tool(tool: Mapping[str, JsonValue]) -> str:
     kind = RequestFields(tool, (("type",),)).text("type")
     # Without a type it is one that the client describes and runs.
-    return "" if not kind or kind.startswith(_ANTHROPIC_CLIENT_TOOLS) else _tool_name(kind)
+    is_own = kind in ("", "custom") or kind.startswith(_ANTHROPIC_CLIENT_TOOLS)
+    return "" if is_own else _tool_name(kind)
 
 
 # OpenAI ---------------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ _CHAT_FIELDS: Final = (
     ("model",), ("models",), ("max_completion_tokens",), ("max_tokens",), ("n",), ("stream",),
     ("stream_options",),
     ("tools",), ("web_search_options",), ("plugins",), ("service_tier",), ("background",), ("input",),
-    ("max_output_tokens",), ("fallbacks",),
+    ("max_output_tokens",), ("fallbacks",), ("prompt",),
 )  # fmt: skip
 
 
@@ -154,11 +155,14 @@ def _responses(document: Mapping[str, JsonValue], _: RequestTarget) -> LlmCall:
     fields = RequestFields(document, _CHAT_FIELDS)
     tools = [_openai_tool(each, _RESPONSES_CLIENT_TOOLS) for each in fields.objects("tools")]
     is_later = fields.flag("background")
+    tools += ["background"] if is_later else []
+    # What is stored with the vendor may name tools of its own.
+    tools += ["stored_prompt"] if fields.get("prompt") is not None else []
     return LlmCall(
         "openai-responses",
         _openai_models(fields),
         max_output=fields.count("max_output_tokens", 1),
-        server_tools=(*filter(None, tools), *(["background"] if is_later else [])),
+        server_tools=tuple(filter(None, tools)),
         is_streamed=fields.flag("stream"),
         tier=_tier(fields.text("service_tier")),
         is_unmetered=is_later,
@@ -195,6 +199,7 @@ def _openai_tool(tool: Mapping[str, JsonValue], at_client: frozenset[str]) -> st
 
 _GEMINI_FIELDS: Final = (
     ("model",), ("tools",), ("generationConfig", "generation_config"), ("serviceTier", "service_tier"),
+    ("cachedContent", "cached_content"),
 )  # fmt: skip
 _GEMINI_CONFIG: Final = (("maxOutputTokens", "max_output_tokens"), ("candidateCount", "candidate_count"))
 
@@ -204,6 +209,7 @@ def _gemini(document: Mapping[str, JsonValue], target: RequestTarget) -> LlmCall
     config = fields.mapping("generationConfig", _GEMINI_CONFIG)
     named = fields.text("model").removeprefix("models/")
     tools = [_snake(name) for each in fields.objects("tools") for name in each]
+    tools += ["cached_content"] if fields.get("cachedContent") is not None else []
     return LlmCall(
         "gemini",
         (target.model, *([named] if named else [])),

@@ -49,6 +49,21 @@ LOWER = BodyChange(max_output=16)
             {"textGenerationConfig": {"maxTokenCount": 16}},
         ),
         ("bedrock-invoke", '{"prompt": "x"}', None),
+        (
+            "openai-chat",
+            '{"max_tokens": null, "max_completion_tokens": 64}',
+            {"max_tokens": None, "max_completion_tokens": 16},
+        ),
+        (
+            "bedrock-invoke",
+            '{"max_tokens": null, "max_gen_len": 64}',
+            {"max_tokens": None, "max_gen_len": 16},
+        ),
+        (
+            "bedrock-invoke",
+            '{"inferenceConfig": {"max_new_tokens": null, "maxTokens": 64}}',
+            {"inferenceConfig": {"max_new_tokens": None, "maxTokens": 16}},
+        ),
     ],
 )
 def test_vector_16_the_maximum_stands_where_the_api_has_it(api: LlmApi, body: str, wanted: object) -> None:

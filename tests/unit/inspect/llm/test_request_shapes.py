@@ -126,6 +126,9 @@ def test_a_maximum_that_is_no_sensible_number_is_refused(count: object) -> None:
             ("web_search_preview", "mcp", "unknown"),
         ),
         ("openai-responses", {"background": True}, ("background",)),
+        ("openai-responses", {"prompt": {"id": "stored"}}, ("stored_prompt",)),
+        ("gemini", {"cachedContent": "cachedContents/x"}, ("cached_content",)),
+        ("anthropic", {"tools": [{"type": "custom_web"}]}, ("custom_web",)),
         (
             "gemini",
             {"tools": [{"functionDeclarations": []}, {"googleSearch": {}, "codeExecution": {}}]},
