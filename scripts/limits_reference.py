@@ -18,6 +18,7 @@ from egress.inspect.graphql.document import (
 from egress.inspect.graphql.github.node_id import MAX_NODE_ID_CHARS
 from egress.inspect.graphql.github.reach import ID_COST, MAX_WALK_STEPS
 from egress.inspect.graphql.graphql_kind import MAX_GRAPHQL_BYTES
+from egress.inspect.llm import event_stream, llm_kind, sse
 from egress.inspect.mcp.answer import MAX_JSON_ANSWER_BYTES
 from egress.inspect.mcp.event_stream import MAX_EVENT_BYTES
 from egress.inspect.mcp.mcp_kind import MAX_MCP_BYTES
@@ -187,6 +188,24 @@ SECTIONS: dict[str, dict[str, Row]] = {
             "Bytes of the frames that hold a head",
             size(http2_frame_filter.MAX_HEAD_BLOCK_BYTES),
             "the connection ends",
+            "",
+        ),
+        "llm_kind.MAX_LLM_BYTES": (
+            "Bytes of a body that rules with `llm:` read",
+            size(llm_kind.MAX_LLM_BYTES),
+            "`body.too_large`",
+            "",
+        ),
+        "sse.MAX_SSE_EVENT_BYTES": (
+            "Bytes of an event of a model's answer that is read for its usage",
+            size(sse.MAX_SSE_EVENT_BYTES),
+            "it passes, and the call is charged what it reserved",
+            "",
+        ),
+        "event_stream.MAX_EVENT_MESSAGE_BYTES": (
+            "Bytes of a message of an event stream of AWS",
+            size(event_stream.MAX_EVENT_MESSAGE_BYTES),
+            "`upstream.malformed`",
             "",
         ),
         "MessageLimits.target": ("Characters of a request target", f"{MESSAGE.target:,}", "414", ""),
