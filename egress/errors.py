@@ -222,35 +222,18 @@ CODES: dict[str, RefusalCode] = {
         403, "The document has a field below its root that the rules refuse.", ASK_OPERATOR_HINT
     ),
     "llm.shape": RefusalCode(
-        400, "The request is none of this model API.", "Send the fields that the API documents."
+        400, "This is no request of the model API.", "Send the fields of its documents."
     ),
-    "llm.ambiguous": RefusalCode(
-        400, "A field of the request is there twice, or in another spelling.", "Write each field once."
-    ),
-    "llm.path": RefusalCode(404, "The path is no call of this model API.", "Check the URL."),
+    "llm.ambiguous": RefusalCode(400, "A field is there twice, or in another spelling.", "Write it once."),
     "llm.model": RefusalCode(403, "No rule allows this model.", ASK_OPERATOR_HINT),
-    "llm.max_output": RefusalCode(
-        403,
-        "The rules bound the output of a call.",
-        "State a maximum of tokens, and a smaller one.",
-    ),
-    "llm.choices": RefusalCode(
-        403, "The rules bound how many answers a call may have.", "Ask for one answer."
-    ),
+    "llm.max_output": RefusalCode(403, "The rules bound the output of a call.", "State a smaller maximum."),
+    "llm.choices": RefusalCode(403, "The rules bound the answers to a call.", "Ask for one answer."),
     "llm.server_tool": RefusalCode(403, "No rule allows this tool of the vendor.", ASK_OPERATOR_HINT),
-    "llm.unmetered": RefusalCode(
-        403, "A budget cannot see what this call will use.", "Ask for the answer at once."
-    ),
-    "llm.signed": RefusalCode(
-        403,
-        "The rules would lower what the call asks for, and its body is signed.",
-        "State the smaller maximum in the request.",
-    ),
-    "llm.unpriced": RefusalCode(403, "The model has no price, so no budget can count it.", ASK_OPERATOR_HINT),
+    "llm.unmetered": RefusalCode(403, "No budget can see this call.", "Ask for the answer at once."),
+    "llm.signed": RefusalCode(403, "The call would be lowered, and is signed.", "State a smaller maximum."),
+    "llm.unpriced": RefusalCode(403, "The model has no price, so no budget counts it.", ASK_OPERATOR_HINT),
     "llm.budget": RefusalCode(403, "A budget has nothing left for this call.", ASK_OPERATOR_HINT),
-    "llm.journal": RefusalCode(
-        503, "The calls of models cannot be written down now.", "Try again later.", retry_after=5
-    ),
+    "llm.journal": RefusalCode(503, "Calls cannot be written down.", "Try again later."),
     "graphql.introspection": RefusalCode(403, "No rule allows introspection.", ASK_OPERATOR_HINT),
     "graphql.scope": RefusalCode(
         403, "The GraphQL document reaches a repository that no rule allows, or none.", ASK_OPERATOR_HINT

@@ -24,6 +24,8 @@ from egress.types import Identity, value_class
 
 BYTES_PER_OUTPUT_TOKEN: Final = 4
 """Bytes of text that count as a token where a stream ended before it stated its usage."""
+JOURNAL_WAIT: Final = 5
+"""Seconds after which a call may try again that could not be written down."""
 _HTTP_ERROR: Final = 400
 
 
@@ -116,7 +118,7 @@ class BudgetDesk:
         try:
             number = self.ledger.reserve(claims, amounts, now)
         except BudgetJournalError as error:
-            return BudgetRefusal(error.code)
+            return BudgetRefusal(error.code, wait=JOURNAL_WAIT)
         return (number, amounts, plan) if isinstance(number, int) else _refusal(number)
 
     def _shrunk(

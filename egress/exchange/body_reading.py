@@ -107,5 +107,6 @@ def refusal_answer(
         decision.item if decision is not None else "",
         decision.item_codes if decision is not None else (),
         retry_after,
+        known.status,
     )
     return kind.answer(refusal, found)

@@ -156,6 +156,8 @@ class Refusal:
     """A code for each item of the facts, in their order; empty for an item that is not refused by itself."""
     retry_after: int = 0
     """Seconds after which it may be tried again; 0 where that does not help."""
+    status: int = 403
+    """The status of the code."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class LlmKind:
         except LlmRequestError as error:
             return error.unreadable
         if target is None:
-            return Unreadable("llm.path", "the path is none of a call of this API")
+            return Unreadable("llm.shape", "the path is none of a call of this API")
         return LlmInspector(self.api, target, is_signed=_is_signed(head.headers))
 
     def answer(self, refusal: Refusal, found: Facts | Unreadable | None) -> RefusalAnswer:

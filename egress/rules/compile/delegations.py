@@ -12,7 +12,7 @@ from egress.rules.decide.overlay import Delegation, GrantKind
 from egress.rules.decide.policy import Profile
 from egress.rules.decide.predicates import Predicates
 from egress.rules.language import quantities
-from egress.rules.language.model import DelegateItem, DelegateTo
+from egress.rules.language.delegation_models import DelegateItem, DelegateTo
 from egress.rules.language.report import DocumentCursor, did_you_mean, quoted
 
 MAX_GRANT_SECONDS: Final = 7 * 86400

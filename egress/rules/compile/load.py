@@ -29,11 +29,11 @@ from egress.rules.decide.overlay import Delegation
 from egress.rules.decide.policy import CanarySpec, ParameterSpec, Policy, Profile, RuleTest, SecretSpec
 from egress.rules.language import document as documents
 from egress.rules.language.credential_guess import looks_like_credential
+from egress.rules.language.delegation_models import DelegateItem
 from egress.rules.language.document import Document, MissingValue, Value
 from egress.rules.language.hosts import HostError, HostPattern, parse_host_pattern
 from egress.rules.language.model import (
     CanaryItem,
-    DelegateItem,
     Host,
     Limits,
     Network,

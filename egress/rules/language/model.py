@@ -24,13 +24,8 @@ from egress.rules.language.body_models import (
     McpDeny,
 )
 from egress.rules.language.budget_models import BudgetItem, PricesItem
-from egress.rules.language.strict_model import Model, by_exact_type
-
-# Tagged unions make the validator report the expected kinds instead of every failed alternative.
-Size = Annotated[
-    Annotated[int, Tag("a whole number")] | Annotated[str, Tag("text")],
-    by_exact_type({int: "a whole number", str: "text"}),
-]
+from egress.rules.language.delegation_models import DelegateItem
+from egress.rules.language.strict_model import Model, Ports, Size, by_exact_type
 
 
 # A mapping, so that no pattern text can be mistaken for it.
@@ -292,8 +287,6 @@ AllowList = Annotated[
     Annotated[Literal["all"], Tag("text")] | Annotated[list[Allow], Tag("list")],
     by_exact_type({str: "text", list: "list"}),
 ]
-# Zero is no port on the wire, and the kernel would choose another one.
-Ports = list[Annotated[int, Field(ge=1, le=65535)]]
 HttpPorts = Annotated[
     Annotated[bool, Tag("true")] | Annotated[Ports, Tag("list of ports")],
     by_exact_type({bool: "true", list: "list of ports"}),
@@ -415,43 +408,6 @@ class ParameterItem(Model):
     pattern: str = Field(description="The values that it may have, such as `acme/[a-z0-9-]+`; always whole.")
     default: str | None = Field(
         None, description="The value of a sandbox that has none; without it, none of those rules matches."
-    )
-
-
-class DelegateTo(Model):
-    """The sandboxes that a delegation is for; both keys have to fit."""
-
-    sandboxes: Annotated[list[str], Field(min_length=1, max_length=64)] | None = Field(
-        None, description="Names of sandboxes; `*` stands for any text."
-    )
-    profiles: Annotated[list[str], Field(min_length=1, max_length=64)] | None = Field(
-        None, description="Profiles that the sandboxes were added with."
-    )
-
-
-class DelegateItem(Model):
-    """A delegation: the changes that may be granted to a single sandbox while the proxy runs."""
-
-    id: str = Field(description="Name of the delegation, unique in the rules; grants and the log show it.")
-    to: DelegateTo = Field(description="The sandboxes that it is for.")
-    ttl: Size = Field(description="Longest time of a grant: seconds, or text such as `15m`; at most 7 days.")
-    may: Annotated[list[Literal["allow", "deny"]], Field(min_length=1, max_length=2)] | None = Field(
-        None, description="What may be granted for `hosts`: `allow`, `deny`, or both, which is the default."
-    )
-    hosts: Annotated[list[str], Field(min_length=1)] | None = Field(
-        None, description="Host patterns within which a grant has to stay."
-    )
-    ports: Annotated[Ports, Field(min_length=1)] | None = Field(
-        None, description="HTTPS ports that may be allowed; [443] by default."
-    )
-    methods: list[str] | None = Field(
-        None, description="Methods within which a grant has to stay; all by default."
-    )
-    paths: list[str] | None = Field(
-        None, description="Path patterns within which a grant has to stay; all paths by default."
-    )
-    profiles: Annotated[list[str], Field(min_length=1)] | None = Field(
-        None, description="Profiles that may be chosen for such a sandbox."
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Discriminator
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 
 # Strict and closed: a misspelt key or a number for a text must be an error, never ignored or converted.
@@ -22,3 +24,12 @@ def by_exact_type(names: dict[type, str]) -> Discriminator:
         custom_error_type="union",
         custom_error_message=" or ".join(names.values()),
     )
+
+
+# Tagged unions make the validator report the expected kinds instead of every failed alternative.
+Size = Annotated[
+    Annotated[int, Tag("a whole number")] | Annotated[str, Tag("text")],
+    by_exact_type({int: "a whole number", str: "text"}),
+]
+# Zero is no port on the wire, and the kernel would choose another one.
+Ports = list[Annotated[int, Field(ge=1, le=65535)]]

@@ -238,7 +238,7 @@ def test_a_journal_that_cannot_be_written_sends_nothing_and_gives_nothing_back()
     facts = till.desk.settle(taken, DONE, is_sent=True)
     assert (facts["llm_usage"], facts["llm_cost"]) == ("unsettled", taken.amounts.micro_cents)
     assert till.left() == USD - taken.amounts.micro_cents
-    assert till.reserve(plan()) == BudgetRefusal("llm.journal")
+    assert till.reserve(plan()) == BudgetRefusal("llm.journal", wait=5)
 
 
 def test_a_warning_is_noted_by_the_call_that_passes_it() -> None:

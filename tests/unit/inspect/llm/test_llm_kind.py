@@ -66,7 +66,7 @@ def test_a_body_that_cannot_be_read_has_a_code_that_there_is(body: bytes) -> Non
 def test_a_path_of_another_call_is_refused_before_the_body() -> None:
     gemini = LlmKind("gemini")
     assert gemini.begin(head("/v1/models/x:countTokens")) == Unreadable(
-        "llm.path", "the path is none of a call of this API"
+        "llm.shape", "the path is none of a call of this API"
     )
     found = gemini.begin(head("/v1/models/a%20b:generateContent"))
     assert isinstance(found, Unreadable)

@@ -41,3 +41,15 @@ def test_each_vendor_has_a_form_of_its_own(api: LlmApi, wanted: object) -> None:
 def test_a_denial_that_may_pass_is_one_of_too_many_requests() -> None:
     answer = provider_answer("bedrock-converse", Refusal("llm.budget", "x", retry_after=5))
     assert (answer.status, dict(answer.headers)) == (429, {"x-amzn-errortype": "ThrottlingException"})
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(400, "invalid_request_error"), (413, "request_too_large"), (503, "api_error")]
+)
+def test_a_request_that_is_none_and_a_fault_of_ours_have_statuses_of_their_own(
+    status: int, kind: str
+) -> None:
+    answer = provider_answer(
+        "anthropic", Refusal("x", "x", retry_after=5 if status == 503 else 0, status=status)
+    )
+    assert (answer.status, json.loads(answer.body)["error"]["type"]) == (status, kind)

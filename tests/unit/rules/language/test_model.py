@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from egress.rules.language import body_models, budget_models, model
+from egress.rules.language import body_models, budget_models, delegation_models, model
 from egress.rules.language.model import (
     INJECTION_KINDS,
     Host,
@@ -40,6 +40,7 @@ def every_model() -> list[type[Model]]:
 
 def test_every_model_of_the_file_is_reached() -> None:
     values = (*vars(model).values(), *vars(body_models).values(), *vars(budget_models).values())
+    values += (*vars(delegation_models).values(),)
     defined = {value for value in values if isinstance(value, type) and issubclass(value, BaseModel)}
     bases = {BaseModel, Model, model.Matching, model.Treatment}
     assert defined - bases == set(every_model()) - bases
