@@ -24,7 +24,7 @@ from tests.proxy.lab.client import Peer, at, connect
 from tests.proxy.lab.http1 import Response
 from tests.proxy.lab.http2 import Call, Http2Client, Http2Upstream
 from tests.proxy.lab.proxy_stack import NAME, ProxyStack
-from tests.proxy.lab.raw_upstream import Drip, RawUpstream, ReadBody, Say, Stall
+from tests.proxy.lab.raw_upstream import Cut, Drip, RawUpstream, ReadBody, Say, Stall
 from tests.proxy.test_mcp_gate import ACCEPTED, rules
 from tests.unit.inspect.mcp.vectors import JSON_TYPE, SEARCH, message
 
@@ -202,6 +202,18 @@ async def test_a_list_over_the_bound_is_refused(tmp_path: Path) -> None:
     async with scene(tmp_path) as one:
         response = await one.ask(LIST, whole(large))
         assert (response.status, response.header("egress-denied")) == (502, "mcp.list")
+
+
+async def test_a_server_that_leaves_within_a_held_list_is_told_of_with_the_id(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
+        one.upstream.script("/mcp", ReadBody(), Say(whole(RESULT)[:-20]), Cut())
+        async with await one.stack.visit(one.upstream) as peer:
+            response = await peer.request(post(one.port, LIST))
+        said = json.loads(response.body)
+        assert (response.status, response.header("egress-denied")) == (502, said["error"]["data"]["code"])
+        assert said["id"] == 7
+        assert b"search_issues" not in response.body
+        assert str(one.stack.exchanges()[-1]["code"]).startswith("upstream.")
 
 
 async def test_an_error_of_the_server_passes_with_its_status(tmp_path: Path) -> None:
