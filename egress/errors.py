@@ -298,10 +298,10 @@ CODES: dict[str, RefusalCode] = {
         403, "The server asks the client for something that no rule allows.", ASK_OPERATOR_HINT
     ),
     "mcp.list": RefusalCode(
-        502, "The server's list cannot be read, so it cannot be filtered.", "Tell the operator.", lasts=True
+        403, "The server's list cannot be read, so it cannot be filtered.", "Tell the operator.", lasts=True
     ),
     "mcp.answer": RefusalCode(
-        502, "The server's answer is no message of MCP, or too large.", "Tell the operator.", lasts=True
+        403, "The server's answer is no message of MCP, or too large.", "Tell the operator.", lasts=True
     ),
     # Secrets
     "secret.unavailable": RefusalCode(

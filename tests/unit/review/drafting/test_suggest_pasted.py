@@ -103,7 +103,7 @@ def test_a_port_beside_a_preset_is_opened_by_a_few_lines(where: tuple[str, str],
     before = load([RuleText("hosts.yaml", text)], preset_texts()).policy
     assert before is not None
     entry = next(each for each in before.entries.values() if each.key == host)
-    rule = next(rule for rule in entry.allow if not rule.predicates.looks_inside)
+    rule = next(each for each in entry.allow if not (each.predicates.looks_inside or each.predicates.body))
     method = min(rule.predicates.methods or {"GET"})
     path = PATH if rule.predicates.paths is None else rule.predicates.paths[0].text.replace("/**", "/x")
     path = path.replace("*", "x")
