@@ -184,7 +184,7 @@ async def test_13_the_result_of_a_call_is_not_taken_for_a_list(tmp_path: Path) -
 async def test_14_a_list_that_cannot_be_read_is_refused_as_a_whole(tmp_path: Path, said: bytes) -> None:
     async with scene(tmp_path) as one:
         response = await one.ask(LIST, said)
-        assert (response.status, response.header("egress-denied")) == (403, "mcp.list")
+        assert (response.status, response.header("egress-denied")) == (200, "mcp.list")
         assert json.loads(response.body)["id"] == 7
         assert json.loads((await one.ask(LIST, whole(RESULT))).body) == WANTED
 
@@ -201,7 +201,7 @@ async def test_a_list_over_the_bound_is_refused(tmp_path: Path) -> None:
     large = answer({"tools": [{"name": "x" * MAX_JSON_ANSWER_BYTES}]})
     async with scene(tmp_path) as one:
         response = await one.ask(LIST, whole(large))
-        assert (response.status, response.header("egress-denied")) == (403, "mcp.list")
+        assert (response.status, response.header("egress-denied")) == (200, "mcp.list")
 
 
 async def test_a_server_that_leaves_within_a_held_list_is_told_of_with_the_id(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ async def test_a_server_that_leaves_within_a_held_list_is_told_of_with_the_id(tm
         async with await one.stack.visit(one.upstream) as peer:
             response = await peer.request(post(one.port, LIST))
         said = json.loads(response.body)
-        assert (response.status, response.header("egress-denied")) == (403, said["error"]["data"]["code"])
+        assert (response.status, response.header("egress-denied")) == (200, said["error"]["data"]["code"])
         assert said["id"] == 7
         assert b"search_issues" not in response.body
         assert str(one.stack.exchanges()[-1]["code"]).startswith("upstream.")
@@ -343,7 +343,7 @@ async def test_a_list_is_filtered_and_refused_over_http2(tmp_path: Path) -> None
         assert stream.header("content-length") is None
         said["/mcp"] = RESULT[:-1]
         stream = await client.post(host, "/mcp", LIST, ("content-type", JSON_TYPE))
-        assert (stream.header(":status"), stream.header("egress-denied")) == ("403", "mcp.list")
+        assert (stream.header(":status"), stream.header("egress-denied")) == ("200", "mcp.list")
         assert b"delete_repo" not in bytes(stream.body)
 
 
