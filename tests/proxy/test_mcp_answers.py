@@ -210,7 +210,7 @@ async def test_a_server_that_leaves_within_a_held_list_is_told_of_with_the_id(tm
         async with await one.stack.visit(one.upstream) as peer:
             response = await peer.request(post(one.port, LIST))
         said = json.loads(response.body)
-        assert (response.status, response.header("egress-denied")) == (200, said["error"]["data"]["code"])
+        assert (response.status, response.header("egress-denied")) == (502, said["error"]["data"]["code"])
         assert said["id"] == 7
         assert b"search_issues" not in response.body
         assert str(one.stack.exchanges()[-1]["code"]).startswith("upstream.")
