@@ -150,6 +150,7 @@ class InProcessHandlers:
         self._open: Counter[str] = Counter()
         """Calls that wait for something, by sandbox."""
         self._tasks: set[asyncio.Task[HandlerVerdict]] = set()
+        self._waits: set[asyncio.Task[HandlerVerdict]] = set()
 
     def start(self, call: HandlerCall, body: bytes) -> HandlerVerdict | Awaitable[HandlerVerdict]:
         """Call a handler; its first step runs at once."""
@@ -168,7 +169,11 @@ class InProcessHandlers:
         self._open[sandbox] += 1
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._ended(done, sandbox))
-        return self._awaited(task, loaded.terms.deadline)
+        # A task of its own: the deadline holds even where the connection ends before it is awaited.
+        wait = asyncio.get_running_loop().create_task(self._awaited(task, loaded.terms.deadline))
+        self._waits.add(wait)
+        wait.add_done_callback(self._waits.discard)
+        return wait
 
     async def close(self) -> None:
         """End every call that waits for something."""

@@ -147,6 +147,15 @@ async def queried(scene: Scene) -> None:
         await scene.read(peer)
 
 
+async def handled(scene: Scene) -> None:
+    """A request that a handler is asked about."""
+    async with await scene.visit(scene.good) as peer:
+        await peer.send(head(scene).replace(b"/story", b"/handled"))
+        await scene.read(peer, FIRST)
+        scene.release()
+        await scene.read(peer)
+
+
 async def over_http2(scene: Scene) -> None:
     async with await scene.visit(scene.good, "h2") as peer:
         client = Http2Client(peer.channel)
@@ -277,6 +286,7 @@ STORIES: dict[str, Story] = {
     "whole": whole,
     "warm": warm,
     "queried": queried,
+    "handled": handled,
     "over HTTP/2": over_http2,
     "in turns": in_turns,
     "decoded": decoded,

@@ -71,7 +71,7 @@ def test_38_a_test_is_method_target_and_expectation(test: str, problem: str) -> 
         ("GET https://a.example.com/ -> allow one two", "`allow one two` is not an expectation"),
         (
             "GET https://a.example.com/ -> deny, inject one",
-            "`inject` cannot follow `deny`: a denied request is not sent",
+            "`inject` cannot follow `deny`: such a request is not sent",
         ),
         ("GET https://a.example.com/ -> deny host.unknwon", "`host.unknwon` is neither a rule id nor a code"),
         ("GET /path -> allow", "a test here needs a full URL"),
@@ -142,8 +142,8 @@ def test_39_a_comma_in_a_flow_list_splits_a_test_and_is_reported() -> None:
     found = errors("hosts: {a.example.com: {tests: [GET / -> allow host, inject one]}}")
     assert [line.split(": ", 1)[1] for line in found] == [
         (
-            "this is not a test (write METHOD TARGET -> allow [id][, inject NAME...] or -> deny [id"
-            " or code]; put a test with a comma on its own line)"
+            "this is not a test (write METHOD TARGET -> allow [id][, inject NAME...], -> deny [id or code]"
+            " or -> answer [status]; put a test with a comma on its own line)"
         )
     ]
 

@@ -342,7 +342,7 @@ def test_a_notification_cancels_a_request_of_its_session_only(at: McpPort) -> No
     with closing(at.connect()) as connection:
         connection.request("POST", "/mcp", body, usual)
         response = connection.getresponse()
-        while set(at.lab.workspace.glob("started-*")) == markers:
+        while set(at.lab.workspace.glob("started-*")) == markers or len(at.lab.runtime.started) == before:
             time.sleep(0.01)
         assert at.send("POST", cancel, others).status == 202
         with pytest.raises(TimeoutError):

@@ -259,7 +259,7 @@ async def test_vector_8_a_client_that_leaves_is_charged_the_input_and_what_it_ha
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not happened():  # noqa: ASYNC110 - the ledger tells nobody
             await asyncio.sleep(0.01)
 

@@ -27,6 +27,8 @@ import structlog
 from wsproto.utilities import generate_accept_token
 
 from egress.errors import CODES
+from egress.handlers.caller import HandlerCaller
+from egress.handlers.opening import open_handlers
 from egress.proxy.clock import Clock
 from egress.proxy.lanes.intercept_handler import InterceptHandler
 from egress.proxy.lanes.intercept_limits import InterceptLimits
@@ -187,9 +189,15 @@ class Scene:
         async with good as upstream, bad as unproven:
             upstream.handle("/frames", in_tiny_frames)
             upstream.handle("/decoded", compressed)
-            upstream.handle("/story", functools.partial(in_two_parts, upstream))
+            for path in ("/story", "/handled"):
+                upstream.handle(path, functools.partial(in_two_parts, upstream))
             ports = (upstream.port, unproven.port, closed)
-            async with ProxyStack(folder, certs, rules(folder, ports), limits=limits, clock=clock) as stack:
+            async with (
+                handlers_of(folder) as caller,
+                ProxyStack(
+                    folder, certs, rules(folder, ports), limits=limits, clock=clock, handlers=caller
+                ) as stack,
+            ):
                 # Nothing happens by itself here: a fault must hit the connection that it is meant for.
                 stack._ticks.cancel()
                 scene = cls(stack, upstream, ports)
@@ -413,6 +421,29 @@ def _one_of(hooks: Sequence[Callable[..., object]]) -> Callable[..., object]:
     return call
 
 
+HANDLERS = """
+import asyncio
+from egress.handlers import Allow, Context, Request, handler
+
+@handler
+async def passes(request: Request, context: Context) -> Allow:
+    await asyncio.sleep(0)
+    return Allow()
+"""
+
+
+@contextlib.asynccontextmanager
+async def handlers_of(folder: Path) -> AsyncIterator[HandlerCaller]:
+    """A handler that allows what it is asked about, behind a step of the loop."""
+    path = folder / "handlers.py"
+    path.write_text(HANDLERS)
+    caller = await open_handlers(path, in_process=True)
+    try:
+        yield caller
+    finally:
+        await caller.close()
+
+
 def rules(folder: Path, ports: tuple[int, int, int]) -> str:
     good, unproven, closed = ports
     places = ", ".join(f'"{NAME}:{port}"' for port in ports)
@@ -428,6 +459,7 @@ hosts:
     allow:
       - {{id: all, paths: ["/**"], audit: {{query: [page]}}}}
       - {{id: ws, paths: ["/frames"], websocket: true}}
+      - {{id: asked, paths: ["/handled"], handler: {{use: passes}}}}
     inject:
       - bearer: api
 """
