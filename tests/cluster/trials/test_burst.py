@@ -21,7 +21,7 @@ from tests.cluster.running_cluster import Json
 from tests.cluster.shipped_fence import PYTHON
 from tests.cluster.warm_pool import WarmPool
 
-pytestmark = pytest.mark.timeout(3000)
+pytestmark = [pytest.mark.timeout(3000), pytest.mark.nightly]
 
 CLAIMS: Final = 200
 BATCH: Final = 20

@@ -23,7 +23,7 @@ from tests.cluster.installed_chart import InstalledChart
 from tests.cluster.running_cluster import RunningCluster, wait
 from tests.cluster.stand_ins import policy_engine
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.nightly]
 
 NETWORKING: Final = "apis/networking.k8s.io/v1"
 DENIED: Final = "ValidatingAdmissionPolicy 'egress-"

@@ -14,7 +14,7 @@ from tests.cluster.running_cluster import RunningCluster, is_ready, wait
 from tests.cluster.shipped_fence import BESIDE_THE_PROXY, CANARY, PYTHON, WAYS_TO_THE_PROXY, Fence, workload
 from tests.cluster.stand_ins import policy_engine
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.nightly]
 
 SLEEP = "import time; time.sleep(3600)"
 OUT = "tcp:8.8.8.8:443"

@@ -16,7 +16,7 @@ from tests.cluster.running_cluster import RunningCluster, wait
 from tests.cluster.stand_ins import Internet
 from tests.cluster.warm_pool import WarmPool
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.nightly]
 
 type Json = dict[str, Any]
 

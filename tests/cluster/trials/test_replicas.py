@@ -17,7 +17,7 @@ from tests.cluster.load import Asked, Load
 from tests.cluster.running_cluster import RunningCluster, is_ready, wait
 from tests.cluster.stand_ins import Internet, policy_engine
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.nightly]
 
 STREAM_SECONDS = 60
 RATE = 100

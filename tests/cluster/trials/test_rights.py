@@ -19,7 +19,7 @@ from tests.cluster.running_cluster import Json, RunningCluster, wait
 from tests.cluster.stand_ins import Internet, policy_engine
 from tests.cluster.warm_pool import WarmPool
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.nightly]
 
 RULES = """\
 version: 1

@@ -23,7 +23,7 @@ from tests.peers.fetched import run
 
 __all__ = ["peers"]
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.nightly]
 
 PAGE = ROOT / "docs/guides/agent-sandbox.md"
 FILES = {block.file: block.text for block in blocks(PAGE) if block.language in ("yaml", "yml", "python")}

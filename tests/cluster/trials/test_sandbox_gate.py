@@ -12,7 +12,7 @@ from egress.runtime.spec import Spec
 from tests.cluster.shipped_fence import Fence
 from tests.cluster.trials.test_sandboxes import SETTINGS, api_of
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.nightly]
 
 
 def test_without_a_fence_no_sandbox_starts_and_the_gate_says_why(fence: Fence, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from tests.runtime import docker_lab
 from tests.runtime.test_guide import PRINTED, program
 from tests.unit.runtime.contract import CASES, Case, archive
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.nightly]
 
 NOT_PROMISED = {
     "only_what_runs_takes_commands": "it pauses, which no pod can",

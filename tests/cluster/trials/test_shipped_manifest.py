@@ -18,7 +18,7 @@ from tests.cluster.shipped_fence import (
 )
 from tests.cluster.stand_ins import Internet, policy_engine
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.nightly]
 
 SLEEP = "import time; time.sleep(3600)"
 

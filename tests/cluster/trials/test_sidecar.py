@@ -15,7 +15,7 @@ from tests.cluster.running_cluster import RunningCluster, is_ready, wait
 from tests.cluster.shipped_fence import BESIDE_THE_PROXY, PROBE
 from tests.cluster.stand_ins import Internet
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.nightly]
 
 TOKEN: Final = "a-token-that-no-workload-holds"
 RULES: Final = """\

@@ -8,7 +8,7 @@ from tests.cluster.running_cluster import RunningCluster
 from tests.cluster.shipped_fence import DASH_OUT, DASHED_TO, Fence, names
 from tests.cluster.stand_ins import Internet, policy_engine
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.nightly]
 
 PODS = 12
 

@@ -13,7 +13,7 @@ from tests.cluster.running_cluster import RunningCluster
 from tests.cluster.stand_ins import Internet
 from tests.cluster.warm_pool import WarmPool
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.nightly]
 
 OTHER = "10.96.0.94"
 
