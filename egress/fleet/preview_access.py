@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from egress.fleet.preview_listener import DEFAULT_PORTS
+from egress.fleet.preview_address import DEFAULT_PORTS
 from egress.fleet.protocol import TOKEN_PARAMETER
 from egress.http1 import RequestHead, strip_hop_by_hop
 from egress.types import Headers

@@ -1,100 +1,25 @@
-"""Listen for previews: a port of this machine, and the domain below which each preview has its name.
+"""Listen for previews: at the place that the operator names, or else on loopback.
 
-Without a wish of the operator that is the loopback address and `localhost`, which browsers on this machine
-resolve by themselves. Any other address needs TLS and a domain whose names lead there.
+Browsers on this machine resolve names below `localhost` by themselves.
 """
 
 from __future__ import annotations
 
 import errno
-import re
 import socket
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from egress.errors import UnreadableError, UsageError, reason_of
+from egress.errors import UnreadableError, reason_of
+from egress.fleet.preview_address import LOCAL_DOMAIN, PreviewPlace, host_and_port
 
 if TYPE_CHECKING:
     import ssl
 
-    from egress.proxy.setting_values import ListenAddress
-
-LOCAL_DOMAIN: Final = "localhost"
-DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-"""Ports that the `Host` of a request leaves out."""
 _LOOPBACK_HOST: Final = "127.0.0.1"
 _LOOPBACK_IPV6_HOST: Final = "::1"
 _BACKLOG: Final = 64
 _MAX_TRIES: Final = 20
-_MAX_DOMAIN_CHARS: Final = 180
-"""With the label of a preview in front, a name has at most 253."""
-_DOMAIN_FORM: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z][a-z0-9-]{0,62}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreviewPlace:
-    """An address that the operator names for previews, with its domain and its certificate."""
-
-    at: ListenAddress
-    domain: str = LOCAL_DOMAIN
-    certificate: Path | None = None
-    key: Path | None = None
-
-    @property
-    def url(self) -> str:
-        """The addresses of all previews, for people."""
-        return f"{self.scheme}://*.{host_and_port(self.scheme, self.domain, self.at.port)}"
-
-    @property
-    def scheme(self) -> str:
-        return "http" if self.certificate is None else "https"
-
-    @property
-    def private_files(self) -> tuple[Path, ...]:
-        """Files that no sandbox may see."""
-        return () if self.key is None else (self.key,)
-
-    def check(self) -> None:
-        """Raise `UsageError` for settings that do not fit together."""
-        if (self.certificate is None) != (self.key is None):
-            raise UsageError(
-                "a certificate and its key belong together", "give --preview-tls-cert and --preview-tls-key"
-            )
-        if self.certificate is None and not self.at.is_loopback:
-            raise UsageError(
-                f"previews at {self.at} need TLS: their tokens and pages would be open to the network",
-                "give --preview-tls-cert and --preview-tls-key, or listen on 127.0.0.1",
-            )
-        if self.domain == LOCAL_DOMAIN and not self.at.is_loopback:
-            raise UsageError(
-                f"previews at {self.at} need a domain: names below localhost are the browser's own machine",
-                "give --preview-domain; every name below it has to lead to that address",
-            )
-        if not _DOMAIN_FORM.fullmatch(self.domain) or len(self.domain) > _MAX_DOMAIN_CHARS:
-            raise UsageError(
-                "--preview-domain is not a domain", "write it in lower case, like previews.example.com"
-            )
-
-    def open(self) -> PreviewListener:
-        """Listen. Raises `UsageError` and `UnreadableError` for settings that cannot be."""
-        # Loaded here, since few fleets have such a place.
-        from egress.server_certificate import server_context  # noqa: PLC0415
-
-        self.check()
-        tls = None
-        if self.certificate is not None and self.key is not None:
-            tls = server_context(self.certificate, self.key, "--preview-tls-cert and --preview-tls-key")
-            tls.set_alpn_protocols(["http/1.1"])
-        try:
-            sock, twin = _listen(self.at.host, self.at.port)
-        except OSError as error:
-            raise UnreadableError(
-                f"previews cannot be served on {self.at}: {reason_of(error)}",
-                "name another address with --preview-listen",
-            ) from None
-        return PreviewListener(sock, twin, self.domain, tls)
 
 
 class PreviewListener:
@@ -145,6 +70,26 @@ class PreviewListener:
             sock.close()
 
 
+def listen_at(place: PreviewPlace) -> PreviewListener:
+    """Listen. Raises `UsageError` and `UnreadableError` for settings that cannot be."""
+    # Loaded here, since few fleets have such a place.
+    from egress.server_certificate import server_context  # noqa: PLC0415
+
+    place.check()
+    tls = None
+    if place.certificate is not None and place.key is not None:
+        tls = server_context(place.certificate, place.key, "--preview-tls-cert and --preview-tls-key")
+        tls.set_alpn_protocols(["http/1.1"])
+    try:
+        sock, twin = _listen(place.at.host, place.at.port)
+    except OSError as error:
+        raise UnreadableError(
+            f"previews cannot be served on {place.at}: {reason_of(error)}",
+            "name another address with --preview-listen",
+        ) from None
+    return PreviewListener(sock, twin, place.domain, tls)
+
+
 def local_listener() -> PreviewListener:
     """Listen on IPv4 loopback, at any free port. Raises `OSError`."""
     for tries_left in reversed(range(_MAX_TRIES)):
@@ -154,11 +99,6 @@ def local_listener() -> PreviewListener:
             if not tries_left:
                 raise
     raise AssertionError("not reached")
-
-
-def host_and_port(scheme: str, name: str, port: int) -> str:
-    """Return a name and a port as `Host` has them: without the port that goes without saying."""
-    return name if port == DEFAULT_PORTS[scheme] else f"{name}:{port}"
 
 
 def _listen(host: str, port: int) -> tuple[socket.socket, socket.socket | None]:

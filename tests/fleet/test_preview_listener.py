@@ -1,4 +1,4 @@
-"""Where previews are served: what keeps an address from being used, and a preview over TLS."""
+"""Listening for previews: an address that is taken, and a preview over TLS."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from egress.errors import UnreadableError, UsageError
+from egress.errors import UnreadableError
 from egress.fleet import Preview
-from egress.fleet.preview_listener import PreviewPlace
+from egress.fleet.preview_address import PreviewPlace
+from egress.fleet.preview_listener import listen_at
 from egress.proxy.setting_values import ListenAddress
 from tests.fleet.memory_fleet import MemoryFleet, spec
 from tests.proxy.lab.certificates import Certificates
@@ -24,61 +25,17 @@ DOMAIN = "previews.example.com"
 _MUCH = b"0123456789abcdef" * 65536
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "10.0.0.1"])
-def test_beyond_loopback_there_is_no_preview_without_tls_and_a_domain(host: str) -> None:
-    with pytest.raises(UsageError, match="need TLS"):
-        PreviewPlace(at=ListenAddress(host, 8443), domain=DOMAIN).open()
-    secure = PreviewPlace(at=ListenAddress(host, 8443), certificate=Path("c"), key=Path("k"))
-    with pytest.raises(UsageError, match="need a domain"):
-        secure.open()
-    replace(secure, domain=DOMAIN).check()
-
-
-def test_a_certificate_and_its_key_belong_together() -> None:
-    at = ListenAddress("127.0.0.1", 8443)
-    for place in (PreviewPlace(at=at, certificate=Path("c")), PreviewPlace(at=at, key=Path("k"))):
-        with pytest.raises(UsageError, match="belong together"):
-            place.check()
-
-
-@pytest.mark.parametrize(
-    "domain",
-    [
-        *("", ".", "a..b", ".example.com", "example.com.", "*.example.com", "Example.com", "a b", "a:80"),
-        *("-a.example", "192.0.2.1", "[::1]", "a_b.example", "xn--ü.example"),
-        *("a" * 64 + ".example", ".".join(["abcdefgh"] * 21)),
-    ],
-)
-def test_a_domain_is_one(domain: str) -> None:
-    with pytest.raises(UsageError, match="not a domain"):
-        PreviewPlace(at=ListenAddress("127.0.0.1", 8443), domain=domain).check()
-
-
-@pytest.mark.parametrize(
-    ("port", "secure", "url"),
-    [
-        (8080, False, "http://*.previews.example.com:8080"),
-        (80, False, "http://*.previews.example.com"),
-        (443, False, "http://*.previews.example.com:443"),
-        (443, True, "https://*.previews.example.com"),
-    ],
-)
-def test_the_port_that_goes_without_saying_is_not_said(port: int, secure: bool, url: str) -> None:
-    place = PreviewPlace(at=ListenAddress("127.0.0.1", port), domain=DOMAIN)
-    assert (replace(place, certificate=Path("c"), key=Path("k")) if secure else place).url == url
-
-
 def test_an_address_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         at = ListenAddress("127.0.0.1", taken.getsockname()[1])
         with pytest.raises(UnreadableError, match=f"cannot be served on {at}"):
-            PreviewPlace(at=at).open()
+            listen_at(PreviewPlace(at=at))
 
 
 def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     at = ListenAddress("127.0.0.1", 0)
     with pytest.raises(UnreadableError, match="cannot be used"):
-        PreviewPlace(at=at, domain=DOMAIN, certificate=tmp_path / "c", key=tmp_path / "k").open()
+        listen_at(PreviewPlace(at=at, domain=DOMAIN, certificate=tmp_path / "c", key=tmp_path / "k"))
 
 
 # Over TLS -----------------------------------------------------------------------------------------
@@ -108,7 +65,7 @@ def secure(tmp_path: Path) -> Iterator[SecurePreview]:
     certificate, key = certificates.write_leaf(tmp_path, f"*.{DOMAIN}")
     estate = MemoryFleet()
     place = PreviewPlace(at=ListenAddress("127.0.0.1", 0), domain=DOMAIN, certificate=certificate, key=key)
-    listener = place.open()
+    listener = listen_at(place)
     estate.fleet.exposed.listen_at(listener)
     estate.fleet.create(spec())
     estate.fleet.start("one")

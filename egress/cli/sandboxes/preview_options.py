@@ -12,7 +12,7 @@ import click
 
 from egress.cli.folder_options import FILE
 from egress.errors import UsageError
-from egress.fleet.preview_listener import LOCAL_DOMAIN, PreviewPlace
+from egress.fleet.preview_address import LOCAL_DOMAIN, PreviewPlace
 
 type Command = Callable[..., int]
 

@@ -31,6 +31,7 @@ from egress.fleet.cluster_fleet import open_cluster_fleet, refuse_own_proxy
 from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
 from egress.fleet.folders import SOCKET_NAME
 from egress.fleet.opening import open_embedded, placed_environment
+from egress.fleet.preview_listener import listen_at
 from egress.fleet.remote import connect_if_served
 from egress.fleet.runtime_choice import (
     KUBERNETES_KIND,
@@ -46,7 +47,7 @@ from egress.runtime.spec import MAX_READY
 if TYPE_CHECKING:
     from egress.api_server.tcp_server import ApiPortSettings
     from egress.fleet.fleet import Fleet
-    from egress.fleet.preview_listener import PreviewPlace
+    from egress.fleet.preview_address import PreviewPlace
 
 _LOG: Final = "up.log"
 _START_TIMEOUT: Final = 120.0
@@ -141,7 +142,7 @@ def _stay(source: FleetOptions, image: str | None, folder: Path, ready: int, por
     with fleet_session.on_signal(end, signal.SIGINT, fleet_session.LEAVE_SIGNAL), ExitStack() as parts:
         # Before the fleet: an address that is taken is told before anything starts.
         opened = None if ports.api is None else parts.enter_context(closing(api_options.open_port(ports.api)))
-        shown = None if ports.previews is None else parts.enter_context(closing(ports.previews.open()))
+        shown = parts.enter_context(closing(listen_at(ports.previews))) if ports.previews else None
         with fleet_session.translate_errors(image):
             fleet = parts.enter_context(_opened(source, environ, folder, choose, ports))
             # Whatever ends this process but a request: the sandboxes of the last one are not to be lost.
