@@ -18,7 +18,7 @@ from egress.inspect.graphql.document import (
 from egress.inspect.graphql.github.node_id import MAX_NODE_ID_CHARS
 from egress.inspect.graphql.github.reach import ID_COST, MAX_WALK_STEPS
 from egress.inspect.graphql.graphql_kind import MAX_GRAPHQL_BYTES
-from egress.inspect.llm import event_stream, llm_kind, sse
+from egress.inspect.llm import event_stream, llm_kind, request_fields, request_shapes, sse
 from egress.inspect.mcp.answer import MAX_JSON_ANSWER_BYTES
 from egress.inspect.mcp.event_stream import MAX_EVENT_BYTES
 from egress.inspect.mcp.mcp_kind import MAX_MCP_BYTES
@@ -194,6 +194,18 @@ SECTIONS: dict[str, dict[str, Row]] = {
             "Bytes of a body that rules with `llm:` read",
             size(llm_kind.MAX_LLM_BYTES),
             "`body.too_large`",
+            "",
+        ),
+        "request_fields.MAX_LISTED_OBJECTS": (
+            "Tools, and other objects in a list, of a call of a model",
+            f"{request_fields.MAX_LISTED_OBJECTS:,}",
+            "`llm.shape`",
+            "",
+        ),
+        "request_shapes.MAX_MODELS": (
+            "Models that a call can reach",
+            f"{request_shapes.MAX_MODELS}",
+            "`llm.shape`",
             "",
         ),
         "sse.MAX_SSE_EVENT_BYTES": (

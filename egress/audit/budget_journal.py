@@ -1,9 +1,9 @@
 """The journal of the budgets: a file beside a chain of the log, with each change before it holds.
 
 A line is one change. A proxy that ended without a last word left calls that nobody settled; they count in
-full. A file that is gone although it was there, or whose lines cannot be read, is a lost journal: then
-every window that reaches back to this start counts as full. A last line without its end was never acted on,
-and is dropped.
+full. A file that is gone or empty although it was there, or whose lines cannot be read, is a lost journal:
+then every window that reaches back to this start counts as full. A last line without its end was never acted
+on, and is dropped.
 
 A file that has grown is written anew, with what the accounts hold now.
 """
@@ -74,6 +74,9 @@ class BudgetJournal:
             data = self._path.read_bytes()
         except FileNotFoundError:
             return None if self._kept.exists() else []
+        if not data:
+            # Every file begins with a line: the disk may have kept a file and not its contents.
+            return None
         *lines, _ = data.split(b"\n")
         try:
             return [_decode(line) for line in lines]
@@ -104,6 +107,7 @@ class BudgetJournal:
         if self._ledger is None:
             return
         entries = [*self._ledger.snapshot(now), *([last] if last is not None else [])]
+        entries = entries or [JournalEntry("accepted", at=now)]
         data = b"".join(_encode(entry) + b"\n" for entry in entries)
         fresh = self._path.with_suffix(".new")
         with os.fdopen(self._opened(fresh, os.O_TRUNC), "wb") as file:

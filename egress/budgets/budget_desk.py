@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from egress.budgets.call_plan import CallPlan
-from egress.budgets.ledger import NEVER_REOPENS, NO_AMOUNTS, Amounts, Ledger, Shortage
+from egress.budgets.ledger import MAX_AMOUNT, NEVER_REOPENS, NO_AMOUNTS, Amounts, Ledger, Shortage
 from egress.errors import EgressError
 from egress.inspect.inspector import FactValue, fact_text
 from egress.inspect.llm.answer_meter import MeteredAnswer
@@ -24,6 +24,8 @@ from egress.types import Identity, value_class
 
 BYTES_PER_OUTPUT_TOKEN: Final = 4
 """Bytes of text that count as a token where a stream ended before it stated its usage."""
+OUTPUT_TOKENS_PER_SECOND: Final = 250
+"""Tokens that a model may make in a second, and that a stream need not show: thoughts above all."""
 JOURNAL_WAIT: Final = 5
 """Seconds after which a call may try again that could not be written down."""
 _HTTP_ERROR: Final = 400
@@ -59,6 +61,8 @@ class Reservation:
     today: str = ""
     claims: tuple[tuple[BudgetSpec, str], ...] = ()
     """The budgets that it counts for, each with whose account it is."""
+    at: int = 0
+    """When it was reserved."""
 
 
 @dataclass(slots=True)
@@ -89,13 +93,14 @@ class BudgetDesk:
         today = _day(now)
         or_dearest = all(spec.prices_dearest for spec, _ in claims if spec.counts_money)
         price = policy.prices.of_models(plan.call.models, or_dearest=or_dearest, today=today)
-        if price is None and any(spec.counts_money for spec, _ in claims):
+        is_priced = price is not None and price.knows_tier(plan.call.tier)
+        if not is_priced and any(spec.counts_money for spec, _ in claims):
             return BudgetRefusal("llm.unpriced")
         taken = self._take(claims, plan, price, now, may_shrink=terms.clamps and not plan.call.is_signed)
         if not isinstance(taken, tuple):
             return taken
         number, amounts, plan = taken
-        return Reservation(plan, number, amounts, policy.prices, price, today, claims)
+        return Reservation(plan, number, amounts, policy.prices, price, today, claims, now)
 
     def _take(
         self,
@@ -138,7 +143,8 @@ class BudgetDesk:
 
     def settle(self, taken: Reservation, answer: MeteredAnswer, *, is_sent: bool) -> Mapping[str, FactValue]:
         """Settle a call by its answer, once; return the findings for its record."""
-        usage, note = charged_usage(taken.plan, answer, is_sent=is_sent)
+        seconds = max(0, self.now() - taken.at)
+        usage, note = charged_usage(taken.plan, answer, is_sent=is_sent, seconds=seconds)
         facts: dict[str, FactValue] = dict(taken.plan.facts()) if is_sent else {}
         if usage is not None:
             facts |= _usage_facts(usage)
@@ -192,8 +198,10 @@ class BudgetDesk:
             return taken.amounts
         # The model that answered, or else the one that was asked for.
         price = taken.prices.price(usage.model, taken.today) or taken.price
-        usage = replace(usage, tier=usage.tier or taken.plan.call.tier)
-        return Amounts(0 if price is None else price.cost(usage), usage.tokens)
+        # A tier that the answer does not confirm counts only where it is dearer.
+        tiers = (usage.tier,) if usage.tier else ("", taken.plan.call.tier)
+        money = 0 if price is None else max(price.cost(replace(usage, tier=tier)) for tier in tiers)
+        return Amounts(min(money, MAX_AMOUNT), usage.tokens)
 
 
 def most_amounts(plan: CallPlan, price: Price | None) -> Amounts:
@@ -203,8 +211,13 @@ def most_amounts(plan: CallPlan, price: Price | None) -> Amounts:
     return Amounts(money, sent + plan.output)
 
 
-def charged_usage(plan: CallPlan, answer: MeteredAnswer, *, is_sent: bool) -> tuple[Usage | None, str]:
-    """Return the usage that a call is charged for, and a note; None charges what it has reserved."""
+def charged_usage(
+    plan: CallPlan, answer: MeteredAnswer, *, is_sent: bool, seconds: int = 0
+) -> tuple[Usage | None, str]:
+    """Return the usage that a call is charged for, and a note; None charges what it has reserved.
+
+    `seconds` is the time since it was reserved.
+    """
     if not is_sent:
         return Usage(), ""
     usage = answer.usage
@@ -213,16 +226,21 @@ def charged_usage(plan: CallPlan, answer: MeteredAnswer, *, is_sent: bool) -> tu
         return None, "missing"
     if usage is None and answer.status >= _HTTP_ERROR:
         return Usage(), ""
-    if usage is not None and answer.is_whole:
+    if usage is not None and answer.is_whole and (usage.tokens or answer.status >= _HTTP_ERROR):
         return usage, "odd" if usage.is_odd else ""
     if answer.is_whole or not answer.is_stream or answer.has_unread:
         return None, "missing"
-    return _partial_usage(plan, usage or Usage(), answer.text_bytes), "partial"
+    # A client could leave just before the usage comes, and again and again pay for the text alone.
+    hidden = 0 if answer.states_output else min(plan.output, seconds * OUTPUT_TOKENS_PER_SECOND)
+    return _partial_usage(plan, usage or Usage(), answer.text_bytes, hidden), "partial"
 
 
-def _partial_usage(plan: CallPlan, usage: Usage, text_bytes: int) -> Usage:
-    """Return the usage of a stream that ended early: its input in full, and the output that was seen."""
-    seen = max(usage.output, -(-text_bytes // BYTES_PER_OUTPUT_TOKEN))
+def _partial_usage(plan: CallPlan, usage: Usage, text_bytes: int, hidden: int) -> Usage:
+    """Return the usage of a stream that ended early: its input in full, and the output that was seen.
+
+    `hidden` is the output that may have been made besides.
+    """
+    seen = max(usage.output, -(-text_bytes // BYTES_PER_OUTPUT_TOKEN), hidden)
     return Usage(
         usage.input if usage.input_total else plan.call.input_tokens,
         usage.cache_read,

@@ -64,6 +64,8 @@ class MeteredAnswer:
     """The status of the response; 0 where none came."""
     usage: Usage | None = None
     """None where it stated nothing."""
+    states_output: bool = False
+    """The usage has the output that was made so far. At first some streams state their input alone."""
     text_bytes: int = 0
     """Bytes of text that were made, for a stream that ended early."""
     is_stream: bool = False
@@ -84,7 +86,7 @@ class AnswerMeter:
         self._usage: dict[str, JsonValue] = {}
         self._model = self._tier = ""
         self._text_bytes = self._status = 0
-        self._has_unread = self._is_whole = False
+        self._has_unread = self._is_whole = self._states_output = False
         self._scan: JsonFieldScan | None = None
         self._sse: SseReader | None = None
         self._events: EventStreamReader | None = None
@@ -160,7 +162,8 @@ class AnswerMeter:
         return MeteredAnswer(
             self._status,
             usage,
-            self._text_bytes,
+            states_output=self._states_output,
+            text_bytes=self._text_bytes,
             is_stream=self._scan is None,
             is_whole=self._is_whole,
             has_unread=self._has_unread,
@@ -201,19 +204,17 @@ class AnswerMeter:
         self._object(value)
         inner = value.get(self._names.inner) if self._names.inner else None
         if isinstance(inner, dict):
-            self._object(inner)
+            self._object(inner, is_start=value.get("type") == "message_start")
         text = value.get(self._names.text)
         if text is None and self._api == "bedrock-invoke":
             text = value
         self._text_bytes += _text_bytes(text)
 
-    def _object(self, value: Mapping[str, JsonValue]) -> None:
-        usage = value.get(self._names.usage)
-        if isinstance(usage, dict):
-            merge_usage(self._usage, usage)
-        metrics = value.get(_INVOKE_METRICS)
-        if isinstance(metrics, dict):
-            merge_usage(self._usage, metrics)
+    def _object(self, value: Mapping[str, JsonValue], *, is_start: bool = False) -> None:
+        for stated in (value.get(self._names.usage), value.get(_INVOKE_METRICS)):
+            if isinstance(stated, dict):
+                merge_usage(self._usage, stated)
+                self._states_output = self._states_output or not is_start
         if self._api == "bedrock-invoke":
             merge_usage(self._usage, {name: value[name] for name in _INVOKE_TOP if name in value})
         model, tier = value.get(self._names.model), value.get("service_tier")

@@ -6,12 +6,11 @@ what was read of it, so that no other reading of its bytes is left.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from egress.inspect.llm.llm_call import LlmCall
-from egress.inspect.strict_json import JsonFloat, JsonValue
+from egress.inspect.strict_json import JsonValue, encode_json
 from egress.types import value_class
 
 _CHAT_NAMES: Final = ("max_tokens", "max_completion_tokens")
@@ -53,7 +52,7 @@ def rewritten_body(call: LlmCall, document: Mapping[str, JsonValue], change: Bod
     if change.adds_usage:
         options = made.get("stream_options")
         made["stream_options"] = {**(options if isinstance(options, dict) else {}), "include_usage": True}
-    return "".join(_written(made)).encode("utf-8")
+    return encode_json(made)
 
 
 def _write_output(call: LlmCall, made: dict[str, JsonValue], most: int) -> bool:
@@ -111,23 +110,3 @@ def _lowered(fallback: JsonValue, most: int) -> JsonValue:
     if isinstance(fallback, dict) and isinstance(stated, int) and stated > most:
         return {**fallback, "max_tokens": most}
     return fallback
-
-
-def _written(value: JsonValue) -> Iterator[str]:
-    """Yield the text of a value, numbers with a fraction as they came."""
-    if isinstance(value, dict):
-        before = "{"
-        for name, inner in value.items():
-            yield f"{before}{json.dumps(name, ensure_ascii=False)}:"
-            yield from _written(inner)
-            before = ","
-        yield "}" if value else "{}"
-    elif isinstance(value, list):
-        before = "["
-        for inner in value:
-            yield before
-            yield from _written(inner)
-            before = ","
-        yield "]" if value else "[]"
-    else:
-        yield value.text if isinstance(value, JsonFloat) else json.dumps(value, ensure_ascii=False)

@@ -14,6 +14,8 @@ from egress.types import value_class
 
 BYTES_PER_TOKEN: Final = 3
 TOKENS_PER_IMAGE: Final = 1600
+STORED_INPUT_TOKENS: Final = 200_000
+"""Tokens of an input that stands with the vendor, or is fetched by it: all that fits into most models."""
 _MIN_BLOB_CHARS: Final = 1024
 _BLOB_NAMES: Final = frozenset({"data", "bytes", "file_data"})
 _TYPE_NAMES: Final = ("media_type", "mime_type", "mimeType", "format")
@@ -23,13 +25,19 @@ _CALL_TYPES: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
 _CALL_NAMES: Final = frozenset({"toolUse", "functionCall", "function_call", "input_schema", "inputSchema"})
 """Fields with values of the model or of the client's tools, which the vendor does not act on."""
 _ADDRESS_NAMES: Final = ("file_url", "fileUri", "file_uri", "s3Location")
+_MEDIA_NAMES: Final = ("image_url", "video_url", "audio_url", "document_url")
+"""Fields with an address, or with the data in the form of one."""
+_FETCHING_NAMES: Final = frozenset({*_MEDIA_NAMES, *_ADDRESS_NAMES})
+_FILE_NAME: Final = "file_id"
+_CONTAINERS: Final = (dict, list)
 
 _TELLING_NAMES: Final = frozenset(
     {
         "type",
         "source",
         "image",
-        "image_url",
+        _FILE_NAME,
+        *_MEDIA_NAMES,
         "inlineData",
         "inline_data",
         *_BLOB_NAMES,
@@ -52,20 +60,22 @@ class ContentSize:
 def content_size(document: JsonValue, size: int) -> ContentSize:
     """Estimate the contents of a body of so many bytes."""
     images = blobs = blob_tokens = 0
-    fetches = False
+    fetches = is_stored = False
     has_blobs = size >= _MIN_BLOB_CHARS
-    for value, is_image in _objects(document):
-        if _TELLING_NAMES.isdisjoint(value):
-            continue
+    for value, is_image in _telling_objects(document):
         images += _begins_image(value)
-        fetches = fetches or _is_fetched(value)
+        is_fetched = _is_fetched(value)
+        fetches = fetches or is_fetched
+        # An image is never longer than its estimate; a file may fill the model.
+        is_stored = is_stored or (not is_image and (is_fetched or isinstance(value.get(_FILE_NAME), str)))
         for name, text in value.items() if has_blobs else ():
             if isinstance(text, str) and len(text) >= _MIN_BLOB_CHARS and _is_blob(name, text):
                 blobs += len(text)
                 if not is_image and not _states_image(value, text):
                     blob_tokens += len(text) // BYTES_PER_TOKEN
     text_tokens = -(-max(0, size - blobs) // BYTES_PER_TOKEN)
-    return ContentSize(text_tokens + blob_tokens + images * TOKENS_PER_IMAGE, fetches)
+    stored_tokens = STORED_INPUT_TOKENS if is_stored else 0
+    return ContentSize(text_tokens + blob_tokens + images * TOKENS_PER_IMAGE + stored_tokens, fetches)
 
 
 def count_numbers(value: JsonValue) -> int:
@@ -75,22 +85,28 @@ def count_numbers(value: JsonValue) -> int:
     return int(isinstance(value, int))
 
 
-def _objects(document: JsonValue) -> Iterator[tuple[dict[str, JsonValue], bool]]:
-    """Yield every object, and whether it is within an image; not those within calls of tools and schemas."""
+def _telling_objects(document: JsonValue) -> Iterator[tuple[dict[str, JsonValue], bool]]:
+    """Yield each object that may count, and whether it is within an image.
+
+    Those within calls of tools and within schemas do not count. The document itself is no call, whatever it
+    says it is: its `input` is that of the request.
+    """
     waiting: list[tuple[JsonValue, bool]] = [(document, False)]
     while waiting:
         value, is_image = waiting.pop()
         if isinstance(value, list):
-            waiting += [(inner, is_image) for inner in value]
+            waiting += [(inner, is_image) for inner in value if isinstance(inner, _CONTAINERS)]
         elif isinstance(value, dict):
-            is_telling = not _TELLING_NAMES.isdisjoint(value)
-            is_image = is_image or (is_telling and _begins_image(value))
-            yield value, is_image
-            is_call = is_telling and value.get("type") in _CALL_TYPES
+            is_call = False
+            if not _TELLING_NAMES.isdisjoint(value):
+                is_image = is_image or _begins_image(value)
+                is_call = value is not document and value.get("type") in _CALL_TYPES
+                yield value, is_image
             waiting += [
                 (inner, is_image)
                 for name, inner in value.items()
-                if not (name in _CALL_NAMES or (is_call and name == "input"))
+                if isinstance(inner, _CONTAINERS)
+                and not (name in _CALL_NAMES or (is_call and name == "input"))
             ]
 
 
@@ -102,7 +118,8 @@ def _begins_image(value: dict[str, JsonValue]) -> bool:
 
 
 def _is_blob(name: str, text: str) -> bool:
-    return name in _BLOB_NAMES or text.startswith("data:")
+    # A prompt may begin like an address with data, and is none.
+    return name in _BLOB_NAMES or ((name == "url" or name in _FETCHING_NAMES) and text.startswith("data:"))
 
 
 def _states_image(value: dict[str, JsonValue], text: str) -> bool:
@@ -116,8 +133,11 @@ def _is_fetched(value: dict[str, JsonValue]) -> bool:
     source = value.get("source")
     if isinstance(source, dict) and source.get("type") == "url":
         return True
-    image = value.get("image_url")
-    address = image.get("url") if isinstance(image, dict) else image
-    if isinstance(address, str) and not address.startswith("data:"):
-        return True
+    if _FETCHING_NAMES.isdisjoint(value):
+        return False
+    for name in _MEDIA_NAMES:
+        media = value.get(name)
+        address = media.get("url") if isinstance(media, dict) else media
+        if isinstance(address, str) and not address.startswith("data:"):
+            return True
     return any(value.get(name) is not None for name in _ADDRESS_NAMES)

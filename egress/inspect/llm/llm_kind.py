@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import unquote_plus
 
 from egress.inspect.inspector import (
     MORE,
@@ -22,6 +23,7 @@ from egress.inspect.llm.request_fields import LlmRequestError
 from egress.inspect.llm.request_shapes import RequestTarget, read_call, read_target
 from egress.inspect.llm.usage import LlmApi
 from egress.inspect.strict_json import StrictJsonError, read_strict_json
+from egress.request_name_folding import fold_header
 from egress.types import Head, Headers
 
 MAX_LLM_BYTES: Final = 16 << 20
@@ -32,6 +34,10 @@ _SIGNING_HEADERS: Final = frozenset(
     {"signature", "digest", "content-digest", "repr-digest", "content-md5", "x-amz-content-sha256"}
 )
 _AWS_SIGNATURE: Final = "AWS4-"
+_TIER_HEADERS: Final = frozenset({"x-amzn-bedrock-service-tier", "x-amzn-bedrock-performanceconfig-latency"})
+_FIELD_MASK: Final = "x-goog-fieldmask"
+_GEMINI_PARAMETERS: Final = frozenset({"alt", "key", "prettyprint", "enum-encoding"})
+"""Parameters of the URL that leave every field of an answer in it."""
 
 
 class LlmInspector:
@@ -74,8 +80,11 @@ class LlmKind:
         self.name = f"{LLM_KEY}.{api}"
 
     def begin(self, head: Head) -> Inspector | Facts | Unreadable:
+        path, _, query = head.target.partition("?")
+        if self.api == "gemini" and _selects_fields(query, head.headers):
+            return Unreadable("llm.shape", "the answer could come without its usage")
         try:
-            target = read_target(self.api, head.target.partition("?")[0])
+            target = read_target(self.api, path, _tier_of(head.headers))
         except LlmRequestError as error:
             return error.unreadable
         if target is None:
@@ -128,6 +137,19 @@ def call_facts(call: LlmCall) -> dict[str, FactValue]:
     if call.is_unmetered:
         log["llm_unmetered"] = True
     return log
+
+
+def _selects_fields(query: str, headers: Headers) -> bool:
+    """Tell whether a request may choose the fields of its answer, as services of Google allow."""
+    parts = query.replace(";", "&").split("&") if query else []
+    names = {unquote_plus(part.partition("=")[0]).removeprefix("$").lower() for part in parts if part}
+    return not names <= _GEMINI_PARAMETERS or any(fold_header(name) == _FIELD_MASK for name, _ in headers)
+
+
+def _tier_of(headers: Headers) -> str:
+    """Return the tier of a model call that a field names; of several the first that is none of the usual."""
+    named = [value.strip(" \t").lower() for name, value in headers if fold_header(name) in _TIER_HEADERS]
+    return next((each for each in named if each not in ("default", "standard")), "")
 
 
 def _is_signed(headers: Headers) -> bool:

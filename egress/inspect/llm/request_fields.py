@@ -7,7 +7,8 @@ names for one field.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Mapping
 from typing import Final
 
 from egress.inspect.inspector import Unreadable
@@ -15,6 +16,8 @@ from egress.inspect.strict_json import JsonValue
 
 MAX_MODEL_CHARS: Final = 256
 MAX_STATED_TOKENS: Final = 10**9
+MAX_LISTED_OBJECTS: Final = 1000
+"""Objects in a list of tools, servers or fallbacks: each is looked at."""
 
 
 class LlmRequestError(ValueError):
@@ -25,12 +28,15 @@ class LlmRequestError(ValueError):
         self.unreadable = Unreadable(code, detail)
 
 
+Fields = tuple[tuple[str, ...], ...]
+
+
 class RequestFields:
     """An object of a request, whose known names stand in one spelling each."""
 
-    def __init__(self, value: Mapping[str, JsonValue], fields: Iterable[tuple[str, ...]]) -> None:
+    def __init__(self, value: Mapping[str, JsonValue], fields: Fields) -> None:
         """`fields` are the fields that count, each with the spellings that its API takes."""
-        spellings = {_folded(name): field for field in fields for name in field}
+        spellings = _spellings(fields)
         found: dict[str, JsonValue] = {}
         for name, each in value.items():
             field = spellings.get(_folded(name))
@@ -70,7 +76,7 @@ class RequestFields:
             raise LlmRequestError("llm.shape", f"`{name}` is neither true nor false")
         return bool(value)
 
-    def mapping(self, name: str, fields: Iterable[tuple[str, ...]] = ()) -> RequestFields:
+    def mapping(self, name: str, fields: Fields = ()) -> RequestFields:
         """Return an object within this one; an empty one where it is missing."""
         value = self.get(name)
         if value is not None and not isinstance(value, dict):
@@ -84,6 +90,8 @@ class RequestFields:
             return []
         if not isinstance(value, list):
             raise LlmRequestError("llm.shape", f"`{name}` is not a list")
+        if len(value) > MAX_LISTED_OBJECTS:
+            raise LlmRequestError("llm.shape", f"`{name}` is too long")
         return [_as_object(each, name) for each in value]
 
 
@@ -100,6 +108,11 @@ def model_name(text: str) -> str:
     if len(text) > MAX_MODEL_CHARS or not text.isascii() or not text.isprintable() or " " in text:
         raise LlmRequestError("llm.model", "the name of the model cannot be read")
     return text
+
+
+@functools.cache
+def _spellings(fields: Fields) -> Mapping[str, tuple[str, ...]]:
+    return {_folded(name): field for field in fields for name in field}
 
 
 def _folded(name: str) -> str:

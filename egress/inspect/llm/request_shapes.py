@@ -13,15 +13,22 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from egress.inspect.llm.input_estimate import content_size, count_numbers
+from egress.inspect.llm.input_estimate import STORED_INPUT_TOKENS, content_size, count_numbers
 from egress.inspect.llm.llm_call import LlmCall
-from egress.inspect.llm.request_fields import LlmRequestError, RequestFields, model_name
-from egress.inspect.llm.usage import LlmApi
+from egress.inspect.llm.request_fields import (
+    MAX_LISTED_OBJECTS,
+    LlmRequestError,
+    RequestFields,
+    model_name,
+)
+from egress.inspect.llm.usage import STANDARD_SPEED, LlmApi
 from egress.inspect.strict_json import JsonValue
 
 FETCH_TOOL: Final = "url"
 """The name of contents that the vendor fetches from an address."""
 MAX_SERVER_TOOLS: Final = 64
+MAX_MODELS: Final = 64
+"""Models that a request can reach: each is compared with those of the rules."""
 _VERSION: Final = re.compile(r"_[0-9]{8}$|_[0-9]{4}_[0-9]{2}_[0-9]{2}$")
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _GEMINI_PATH: Final = re.compile(r"/models/([^/:]+):(generateContent|streamGenerateContent)\Z")
@@ -45,17 +52,22 @@ class RequestTarget:
 
     model: str = ""
     action: str = ""
+    tier: str = ""
+    """The service tier, where a field of the head names it."""
 
 
-def read_target(api: LlmApi, path: str) -> RequestTarget | None:
-    """Return what a canonical path says to an API; None for a path that is not one of its calls."""
+def read_target(api: LlmApi, path: str, tier: str = "") -> RequestTarget | None:
+    """Return what a canonical path says to an API; None for a path that is not one of its calls.
+
+    `tier` is the one that the head names.
+    """
     pattern = _PATHS.get(api)
     if pattern is None:
         return RequestTarget()
     match = pattern.search(path)
     if match is None or not match[2].startswith(_ACTIONS[api]):
         return None
-    return RequestTarget(model_name(unquote(match[1])), match[2])
+    return RequestTarget(model_name(unquote(match[1])), match[2], tier)
 
 
 def read_call(
@@ -66,6 +78,8 @@ def read_call(
         raise LlmRequestError("llm.shape", "the body is not an object")
     contents = content_size(document, size)
     call = _READERS[api](document, target)
+    if len(call.models) > MAX_MODELS:
+        raise LlmRequestError("llm.shape", "the request names too many models")
     tools = dict.fromkeys([*call.server_tools, *([FETCH_TOOL] if contents.fetches else [])])
     if len(tools) > MAX_SERVER_TOOLS:
         raise LlmRequestError("llm.shape", "the request has too many tools of the vendor")
@@ -88,18 +102,20 @@ def read_call(
 
 _ANTHROPIC_FIELDS: Final = (
     ("model",), ("max_tokens",), ("stream",), ("tools",), ("mcp_servers",), ("container",), ("fallbacks",),
-    ("service_tier",),
+    ("service_tier",), ("speed",),
 )  # fmt: skip
 
 
 def _anthropic(document: Mapping[str, JsonValue], target: RequestTarget) -> LlmCall:
     fields = RequestFields(document, _ANTHROPIC_FIELDS)
     models, most = [target.model or fields.text("model")], fields.count("max_tokens", 1)
+    speeds = [fields.text("speed")]
     for each in fields.objects("fallbacks"):
         other = RequestFields(each, _ANTHROPIC_FIELDS)
         if other.text("model") in ("", "default"):
             raise LlmRequestError("llm.model", "a fallback names no model")
         models.append(other.text("model"))
+        speeds.append(other.text("speed"))
         # The largest number of the request counts for all of its models.
         most = max(most or 0, other.count("max_tokens", 1) or 0) or None
     if isinstance(document.get("fallbacks"), str):
@@ -112,7 +128,11 @@ def _anthropic(document: Mapping[str, JsonValue], target: RequestTarget) -> LlmC
         max_output=most,
         server_tools=tuple(filter(None, tools)),
         is_streamed=fields.flag("stream"),
-        tier=_tier(fields.text("service_tier")),
+        # A faster mode has a price of its own, as a tier has.
+        tier=_tier(
+            next((each for each in speeds if each not in ("", STANDARD_SPEED)), "")
+            or fields.text("service_tier")
+        ),
     )
 
 
@@ -129,7 +149,7 @@ _CHAT_FIELDS: Final = (
     ("model",), ("models",), ("max_completion_tokens",), ("max_tokens",), ("n",), ("stream",),
     ("stream_options",),
     ("tools",), ("web_search_options",), ("plugins",), ("service_tier",), ("background",), ("input",),
-    ("max_output_tokens",), ("fallbacks",), ("prompt",),
+    ("max_output_tokens",), ("fallbacks",), ("prompt",), ("previous_response_id",), ("conversation",),
 )  # fmt: skip
 
 
@@ -158,10 +178,13 @@ def _responses(document: Mapping[str, JsonValue], _: RequestTarget) -> LlmCall:
     tools += ["background"] if is_later else []
     # What is stored with the vendor may name tools of its own.
     tools += ["stored_prompt"] if fields.get("prompt") is not None else []
+    # The vendor adds what it has stored of the conversation to the input.
+    goes_on = any(fields.get(name) is not None for name in ("previous_response_id", "conversation"))
     return LlmCall(
         "openai-responses",
         _openai_models(fields),
         max_output=fields.count("max_output_tokens", 1),
+        input_tokens=STORED_INPUT_TOKENS if goes_on else 0,
         server_tools=tuple(filter(None, tools)),
         is_streamed=fields.flag("stream"),
         tier=_tier(fields.text("service_tier")),
@@ -208,7 +231,10 @@ def _gemini(document: Mapping[str, JsonValue], target: RequestTarget) -> LlmCall
     fields = RequestFields(document, _GEMINI_FIELDS)
     config = fields.mapping("generationConfig", _GEMINI_CONFIG)
     named = fields.text("model").removeprefix("models/")
-    tools = [_snake(name) for each in fields.objects("tools") for name in each]
+    listed = fields.objects("tools")
+    if sum(map(len, listed)) > MAX_LISTED_OBJECTS:
+        raise LlmRequestError("llm.shape", "`tools` is too long")
+    tools = [_snake(name) for each in listed for name in each]
     tools += ["cached_content"] if fields.get("cachedContent") is not None else []
     return LlmCall(
         "gemini",
@@ -225,7 +251,7 @@ def _gemini(document: Mapping[str, JsonValue], target: RequestTarget) -> LlmCall
 
 _CONVERSE_FIELDS: Final = (
     ("inferenceConfig",), ("toolConfig",), ("additionalModelRequestFields",), ("serviceTier",),
-    ("promptVariables",),
+    ("promptVariables",), ("performanceConfig",),
 )  # fmt: skip
 
 
@@ -234,8 +260,7 @@ def _converse(document: Mapping[str, JsonValue], target: RequestTarget) -> LlmCa
     config = fields.mapping("inferenceConfig", (("maxTokens",),))
     if ":prompt/" in target.model or fields.get("promptVariables") is not None:
         raise LlmRequestError("llm.model", "a stored prompt names the model")
-    listed = fields.mapping("toolConfig", (("tools",),)).objects("tools")
-    tools = [_tool_name(_system_tool(each)) for each in listed if _CONVERSE_CLIENT_TOOLS.isdisjoint(each)]
+    tools = _converse_tools(fields)
     if fields.get("additionalModelRequestFields"):
         # Fields in the vendor's own names, such as another maximum, or tools.
         tools.append("additional_fields")
@@ -245,8 +270,19 @@ def _converse(document: Mapping[str, JsonValue], target: RequestTarget) -> LlmCa
         max_output=config.count("maxTokens", 1),
         server_tools=tuple(tools),
         is_streamed=target.action == "converse-stream",
-        tier=_tier(fields.mapping("serviceTier", (("type",),)).text("type")),
+        # A lower latency has a price of its own, as a tier has.
+        tier=_tier(_latency(fields) or fields.mapping("serviceTier", (("type",),)).text("type")),
     )
+
+
+def _converse_tools(fields: RequestFields) -> list[str]:
+    listed = fields.mapping("toolConfig", (("tools",),)).objects("tools")
+    return [_tool_name(_system_tool(each)) for each in listed if _CONVERSE_CLIENT_TOOLS.isdisjoint(each)]
+
+
+def _latency(fields: RequestFields) -> str:
+    latency = fields.mapping("performanceConfig", (("latency",),)).text("latency")
+    return "" if latency == "standard" else latency
 
 
 def _system_tool(tool: Mapping[str, JsonValue]) -> str:
@@ -264,7 +300,10 @@ _INVOKE_INNER_FIELDS: Final = (("inferenceConfig", "max_new_tokens"), ("inferenc
 _INVOKE_FIELDS: Final = (
     ("tools",), ("mcp_servers",), ("container",), ("max_tokens", "maxTokens"), ("max_completion_tokens",),
     ("max_tokens_to_sample",), ("max_gen_len",), ("inferenceConfig",), ("textGenerationConfig",),
+    ("toolConfig",), ("n",), ("num_generations",), ("numResults",),
 )  # fmt: skip
+_INVOKE_CHOICES: Final = ("n", "num_generations", "numResults")
+"""The names under which vendors take a number of answers."""
 
 
 def _invoke(document: Mapping[str, JsonValue], target: RequestTarget) -> LlmCall:
@@ -278,14 +317,16 @@ def _invoke(document: Mapping[str, JsonValue], target: RequestTarget) -> LlmCall
         stated += [] if count is None else [count]
     if len(stated) > 1:
         raise LlmRequestError("llm.ambiguous", "the maximum of the output is there twice")
-    tools = [_anthropic_tool(each) for each in fields.objects("tools")]
+    tools = [*map(_anthropic_tool, fields.objects("tools")), *_converse_tools(fields)]
     tools += [name for name in ("mcp_servers", "container") if fields.get(name)]
     return LlmCall(
         "bedrock-invoke",
         (target.model,),
         max_output=stated[0] if stated else None,
+        choices=max(fields.count(name, 1) or 1 for name in _INVOKE_CHOICES),
         server_tools=tuple(filter(None, tools)),
         is_streamed=target.action == "invoke-with-response-stream",
+        tier=_tier(target.tier),
     )
 
 

@@ -33,6 +33,7 @@ LLM_APIS: Final[tuple[LlmApi, ...]] = (
 MAX_COUNTED_TOKENS: Final = 10**12
 """Tokens of a part of an answer; a larger number is taken for this one."""
 MAX_TIER_CHARS: Final = 32
+STANDARD_SPEED: Final = "standard"
 
 
 @value_class
@@ -106,7 +107,9 @@ def read_usage(api: LlmApi, raw: Mapping[str, JsonValue], *, tier: str = "", mod
     """Return the usage that an answer of this API states."""
     counts = _Counts(raw)
     found = _READERS[api](counts)
-    stated = raw.get("service_tier")
+    # A faster mode has a price of its own, as a tier has.
+    speed = raw.get("speed") if api == "anthropic" else None
+    stated = raw.get("service_tier") if speed in (None, STANDARD_SPEED) else speed
     named = stated if isinstance(stated, str) else tier
     return Usage(
         *found[:6],
@@ -121,6 +124,26 @@ _Parts = tuple[int, int, int, int, int, int, tuple[tuple[str, int], ...]]
 
 
 def _anthropic(counts: _Counts) -> _Parts:
+    """Read the totals of an answer, and of all steps that it took where they were more.
+
+    A step that shortens the conversation is charged, and its tokens are not in the totals.
+    """
+    whole = _anthropic_message(counts)
+    steps = counts.raw.get("iterations")
+    if not isinstance(steps, list):
+        return whole
+    parts = [_anthropic_message(_Counts(step)) for step in steps if isinstance(step, dict)]
+    return (
+        max(whole[0], sum(part[0] for part in parts)),
+        max(whole[1], sum(part[1] for part in parts)),
+        max(whole[2], sum(part[2] for part in parts)),
+        max(whole[3], sum(part[3] for part in parts)),
+        max(whole[4], sum(part[4] for part in parts)),
+        *whole[5:],
+    )
+
+
+def _anthropic_message(counts: _Counts) -> _Parts:
     written = counts.get("cache_creation_input_tokens")
     hour = counts.get("cache_creation", "ephemeral_1h_input_tokens")
     minutes = counts.get("cache_creation", "ephemeral_5m_input_tokens")

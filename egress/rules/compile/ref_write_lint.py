@@ -70,6 +70,8 @@ GITLAB: Final = Forge(
         "POST /repository/files/**",
         "PUT /repository/files/**",
         "DELETE /repository/files/**",
+        "PUT /repository/submodules/*",
+        "POST /repository/changelog",
         "POST /repository/tags",
         "DELETE /repository/tags/*",
         "PUT /merge_requests/*/merge",

@@ -15,34 +15,55 @@ from egress.rules.decide.llm_predicate import LlmPredicate
 from egress.rules.decide.verdicts import deny_readings
 from egress.rules.language.report import Report
 
-_ANTHROPIC: Final = (("POST", "/v1/messages"), ("POST", "/v1/messages/batches"), ("POST", "/v1/complete"))
+_ANTHROPIC: Final = (
+    ("POST", "/v1/messages"),
+    ("POST", "/v1/messages/batches"),
+    ("POST", "/v1/complete"),
+    ("POST", "/v1/chat/completions"),
+)
 _OPENAI: Final = (
     ("POST", "/v1/chat/completions"),
     ("POST", "/v1/responses"),
+    ("POST", "/v1/responses/compact"),
     ("POST", "/v1/embeddings"),
     ("POST", "/v1/batches"),
     ("POST", "/v1/completions"),
     ("POST", "/v1/images/generations"),
     ("POST", "/v1/images/edits"),
+    ("POST", "/v1/images/variations"),
     ("POST", "/v1/audio/speech"),
     ("POST", "/v1/audio/transcriptions"),
+    ("POST", "/v1/audio/translations"),
+    ("POST", "/v1/realtime/calls"),
+    ("POST", "/v1/threads/runs"),
+    ("POST", "/v1/threads/thread/runs"),
     ("POST", "/v1/videos"),
     ("POST", "/v1/fine_tuning/jobs"),
 )
-_GEMINI: Final = tuple(
-    ("POST", f"/{version}/models/model:{action}")
-    for version in ("v1", "v1beta")
-    for action in (
-        "generateContent",
-        "streamGenerateContent",
-        "batchGenerateContent",
-        "embedContent",
-        "predict",
-    )
+_GEMINI: Final = (
+    *(
+        ("POST", f"/{version}/models/model:{action}")
+        for version in ("v1", "v1alpha", "v1beta")
+        for action in (
+            "generateContent",
+            "streamGenerateContent",
+            "batchGenerateContent",
+            "embedContent",
+            "batchEmbedContents",
+            "asyncBatchEmbedContent",
+            "predict",
+            "predictLongRunning",
+        )
+    ),
+    ("POST", "/v1beta/openai/chat/completions"),
+    ("POST", "/v1beta/interactions"),
+    ("POST", "/v1beta/cachedContents"),
 )
 _BEDROCK: Final = (
     ("POST", "/model/model/invoke"),
+    ("POST", "/model/model/invoke-with-response-stream"),
     ("POST", "/model/model/converse"),
+    ("POST", "/model/model/converse-stream"),
     ("POST", "/model-invocation-job"),
     ("POST", "/async-invoke"),
 )

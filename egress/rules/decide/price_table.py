@@ -22,6 +22,10 @@ TIER_UNIT: Final = 1000
 """The factor of a tier is in thousandths."""
 PRICE_PARTS: Final = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 _INPUT_PARTS: Final = PRICE_PARTS[:-1]
+_USUAL_TIERS: Final = frozenset(
+    {"", "default", "standard", "standard_only", "on_demand", "scale", "reserved", "flex", "batch"}
+)
+"""Tiers that cost no more than the prices of the table say."""
 
 
 @value_class
@@ -61,7 +65,7 @@ class Price:
         """Return the cost of a call in micro-cents."""
         size = usage.input_total
         parts = next((each for bound, each in self.above if size > bound), self.base)
-        factor = self.tiers.get(usage.tier, TIER_UNIT)
+        factor = self._factor(usage.tier)
         # Every tool that has no price of its own costs as much as the dearest one.
         dearest = max(self.per_call.values(), default=0)
         tools = sum(count * self.per_call.get(name, dearest) for name, count in usage.tool_calls)
@@ -79,11 +83,22 @@ class Price:
             return None
         return max(0, (amount * _TOKENS_PER_PRICE * TIER_UNIT - fixed) // each)
 
+    def knows_tier(self, tier: str) -> bool:
+        """Tell whether the price of a tier is known, or no higher than that of the usual one."""
+        return tier in self.tiers or tier in _USUAL_TIERS
+
+    def _factor(self, tier: str) -> int:
+        known = self.tiers.get(tier)
+        if known is not None:
+            return known
+        return TIER_UNIT if tier in _USUAL_TIERS else max([TIER_UNIT, *self.tiers.values()])
+
     def _most_parts(self, input_tokens: int, tier: str) -> tuple[int, int]:
         reached = [self.base, *(each for bound, each in self.above if input_tokens > bound)]
         # The tier of a call that names none is for the vendor to choose.
         known = self.tiers.get(tier)
-        factor = max([TIER_UNIT, *self.tiers.values()]) if known is None else known
+        # Nor does asking for a cheaper one make it so.
+        factor = max([TIER_UNIT, *(self.tiers.values() if known is None else (known,))])
         fixed = input_tokens * max(each.dearest_input for each in reached) * factor
         return fixed, max(each.of("output") for each in reached) * factor
 

@@ -54,7 +54,11 @@ def spoil(path: Path) -> None:
     path.write_bytes(b"{}x\n" + path.read_bytes())
 
 
-@pytest.mark.parametrize("harm", [remove, spoil])
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("harm", [remove, spoil, empty])
 def test_a_lost_journal_counts_as_full(tmp_path: Path, harm: Callable[[Path], None]) -> None:
     first = BudgetJournal(tmp_path)
     take(first.open(NOW), 5)
@@ -111,3 +115,15 @@ def test_a_folder_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / JOURNAL_NAME).mkdir()
     with pytest.raises(BudgetJournalError):
         BudgetJournal(tmp_path).open(NOW)
+
+
+def test_a_journal_of_accounts_without_effect_is_not_lost(tmp_path: Path) -> None:
+    first = BudgetJournal(tmp_path)
+    ledger = first.open(NOW)
+    ledger.settle(take(ledger, 5), Amounts(), NOW)
+    first.close()
+    for _ in range(3):
+        again = BudgetJournal(tmp_path)
+        assert room(again.open(NOW)) == 100
+        again.close()
+    assert (tmp_path / JOURNAL_NAME).stat().st_size

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from egress.budgets.budget_desk import (
+    OUTPUT_TOKENS_PER_SECOND,
     BudgetDesk,
     BudgetJournalError,
     BudgetRefusal,
@@ -15,9 +17,9 @@ from egress.budgets.budget_desk import (
     most_amounts,
 )
 from egress.budgets.call_plan import CallPlan
-from egress.budgets.ledger import Amounts, JournalEntry, Ledger
+from egress.budgets.ledger import MAX_AMOUNT, Amounts, JournalEntry, Ledger
 from egress.inspect.llm.answer_meter import MeteredAnswer
-from egress.inspect.llm.usage import Usage
+from egress.inspect.llm.usage import MAX_COUNTED_TOKENS, Usage
 from egress.rules.decide.budget_spec import BudgetScope, BudgetSpec
 from egress.rules.decide.llm_predicate import LlmTerms
 from egress.rules.decide.policy import Policy
@@ -269,3 +271,76 @@ def test_an_odd_usage_is_noted() -> None:
     facts = till.desk.settle(till.taken(plan()), MeteredAnswer(200, tools, is_whole=True), is_sent=True)
     assert facts["llm_tool_calls"] == "web_search=2"
     assert Amounts(1, 2).of("usd") == 1
+
+
+class Clock:
+    now = NOW
+
+
+def test_a_stream_that_is_left_before_it_states_its_output_is_charged_by_its_time() -> None:
+    """A model that thinks shows nothing of it: the client reads the text and leaves."""
+    clock = Clock()
+    for states_output, seconds, output in (
+        (False, 0, 10),
+        (False, 2, 2 * OUTPUT_TOKENS_PER_SECOND),
+        (False, 3600, 1000),
+        (False, -60, 10),
+        (True, 3600, 10),
+    ):
+        till = Till(tokens(5000))
+        till.desk.now = lambda: clock.now
+        clock.now = NOW
+        taken = till.taken(plan())
+        clock.now = NOW + seconds
+        left = MeteredAnswer(
+            200, Usage(input=100, output=1), states_output=states_output, text_bytes=40, is_stream=True
+        )
+        facts = till.desk.settle(taken, left, is_sent=True)
+        assert (facts["llm_charged"], facts["llm_usage"]) == (100 + output, "partial")
+
+
+def test_a_usage_without_a_token_is_none() -> None:
+    empty = MeteredAnswer(200, Usage(), is_whole=True)
+    assert charged_usage(plan(), empty, is_sent=True) == (None, "missing")
+
+
+@pytest.mark.parametrize("tier", ["priority", "fast", "ultrafast"])
+def test_a_tier_that_may_be_dearer_needs_a_price(tier: str) -> None:
+    asked = plan()
+    asked = replace(asked, call=replace(asked.call, tier=tier))
+    assert Till(spec(limit("usd", USD))).reserve(asked) == BudgetRefusal("llm.unpriced")
+    assert isinstance(Till(tokens(5000)).reserve(asked), Reservation)
+    till = Till(spec(limit("usd", USD)))
+    till.policy = replace(till.policy, prices=replace(TABLE, prices=(replace(HAIKU, tiers={tier: 6000}),)))
+    taken = till.taken(asked)
+    assert taken.amounts.micro_cents == 6 * most_amounts(plan(), HAIKU).micro_cents
+    plain = Till(spec(limit("usd", USD)))
+    for usual in ("", "default", "flex"):
+        asked = replace(asked, call=replace(asked.call, tier=usual))
+        assert isinstance(plain.reserve(asked), Reservation)
+
+
+def test_a_cheaper_tier_counts_where_the_answer_confirms_it() -> None:
+    asked = plan()
+    asked = replace(asked, call=replace(asked.call, tier="flex"))
+    used = Usage(output=1000, model="claude-haiku-4")
+    for tier, cost in (("", 5000), ("default", 5000), ("flex", 2500)):
+        till = Till(spec(limit("usd", USD)))
+        till.policy = replace(
+            till.policy, prices=replace(TABLE, prices=(replace(HAIKU, tiers={"flex": 500}),))
+        )
+        answer = MeteredAnswer(200, replace(used, tier=tier), is_whole=True)
+        facts = till.desk.settle(till.taken(asked), answer, is_sent=True)
+        assert facts["llm_cost"] == cost * USD // 10**6
+
+
+def test_a_usage_of_any_size_can_be_written_down() -> None:
+    entries: list[bytes] = []
+    till = Till(spec(limit("usd", MAX_AMOUNT)))
+    till.desk.ledger.journal = lambda entry: entries.append(msgspec.json.encode(entry))
+    till.policy = replace(till.policy, prices=replace(TABLE, prices=(replace(HAIKU, tiers={"x": 10**9}),)))
+    most = MAX_COUNTED_TOKENS
+    used = Usage(most, most, most, most, most, tier="x", model="claude-haiku-4")
+    till.desk.settle(till.taken(plan()), MeteredAnswer(200, used, is_whole=True), is_sent=True)
+    assert len(entries) == 2
+    assert till.left() == 0

@@ -22,6 +22,8 @@ from egress.inspect.strict_json import (
         ('{"a": [1, true, null, "x"]}', {"a": [1, True, None, "x"]}),
         (' \t\r\n"é" ', "é"),
         (r'"\ud83d\ude00"', "😀"),
+        (r'"\\ud800 \\\ud83d\ude00"', "\\ud800 \\😀"),
+        ('["' + "9" * (MAX_INTEGER_DIGITS + 1) + '", "a:b"]', None),
         ("-0", 0),
         ("1.50", JsonFloat("1.50")),
         ("1e9", JsonFloat("1e9")),
@@ -67,6 +69,12 @@ def test_plain_json_is_read(text: str, value: object) -> None:
         (b"[" * (MAX_JSON_DEPTH + 1) + b"]" * (MAX_JSON_DEPTH + 1), "body.json"),
         (b"[" * 200_000, "body.json"),
         (b"[" + b"1," * MAX_JSON_VALUES + b"1]", "body.json"),
+        (rb'"\\\ud800\u0041"', "body.json"),
+        (rb'"\udc00\ud800"', "body.json"),
+        (rb'"\ud83d\ud83d\ude00"', "body.json"),
+        (rb'"\ud83d\\ude00"', "body.json"),
+        (b"[" + b"9" * (MAX_INTEGER_DIGITS + 1) + b"]", "body.json"),
+        (b'[{"a":{"b":1,"c":2},"d":[{"b":1},{"b":1,"b":1}]}]', "json.duplicate_key"),
         # A text that never ends is looked at once, not from each of its quotes: that would take minutes.
         (b'"' + rb"\"" * 128_000, "body.json"),
         (b'"' + rb"\"" * 128_000 + b"\\", "body.json"),
@@ -77,3 +85,10 @@ def test_what_readers_take_differently_is_refused(data: bytes, code: str) -> Non
         read_strict_json(data)
     assert caught.value.code == code
     assert caught.value.detail
+
+
+def test_a_fraction_is_a_value() -> None:
+    assert {JsonFloat("1.5"), JsonFloat("1.5")} == {JsonFloat("1.5")}
+    assert JsonFloat("1.5") != JsonFloat("1.50")
+    assert JsonFloat("1.5") != "1.5"
+    assert repr(JsonFloat("1.5")) == "JsonFloat('1.5')"

@@ -87,6 +87,41 @@ def test_a_body_that_the_client_vouches_for_is_signed(headers: Headers, is_signe
     assert call_of(ANTHROPIC, head(headers=headers)).is_signed is is_signed
 
 
+GEMINI_PATH = "/v1beta/models/g:generateContent"
+
+
+@pytest.mark.parametrize(
+    ("query", "headers"),
+    [
+        ("?fields=candidates,usageMetadata/promptTokenCount", ()),
+        ("?alt=sse&fields=candidates", ()),
+        ("?alt=sse;fields=candidates", ()),
+        ("?%66ields=candidates", ()),
+        ("?FIELDS=candidates", ()),
+        ("?$fields=candidates", ()),
+        ("?%24fields=candidates", ()),
+        ("", (("x-goog-fieldmask", "candidates"),)),
+        ("", (("x_goog_fieldmask", "candidates"),)),
+    ],
+)
+def test_an_answer_whose_fields_the_client_selects_is_not_asked_for(query: str, headers: Headers) -> None:
+    found = LlmKind("gemini").begin(head(GEMINI_PATH + query, headers))
+    assert found == Unreadable("llm.shape", "the answer could come without its usage")
+
+
+@pytest.mark.parametrize("query", ["", "?alt=sse", "?key=x&alt=json", "?$alt=json;enum-encoding=int"])
+def test_usual_parameters_of_gemini_are_taken(query: str) -> None:
+    assert not isinstance(LlmKind("gemini").begin(head(GEMINI_PATH + query)), Unreadable)
+
+
+@pytest.mark.parametrize("name", ["x-amzn-bedrock-service-tier", "x-amzn-bedrock-performanceconfig-latency"])
+def test_a_field_of_the_head_names_the_tier_of_an_invoked_model(name: str) -> None:
+    invoke = LlmKind("bedrock-invoke")
+    for value, tier in (("Priority", "priority"), ("default", ""), ("standard", "")):
+        asked = head("/model/m/invoke", ((name, value),))
+        assert call_of(invoke, asked, b'{"max_tokens": 5}').tier == tier
+
+
 @pytest.mark.parametrize("api", LLM_APIS)
 def test_a_call_comes_back_from_the_log(api: str) -> None:
     kind = KINDS[f"llm.{api}"]

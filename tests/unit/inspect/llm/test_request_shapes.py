@@ -6,10 +6,12 @@ import json
 
 import pytest
 
+from egress.inspect.llm.input_estimate import STORED_INPUT_TOKENS
 from egress.inspect.llm.llm_call import LlmCall
-from egress.inspect.llm.request_fields import LlmRequestError
+from egress.inspect.llm.request_fields import MAX_LISTED_OBJECTS, LlmRequestError
 from egress.inspect.llm.request_shapes import (
     FETCH_TOOL,
+    MAX_MODELS,
     MAX_SERVER_TOOLS,
     RequestTarget,
     read_call,
@@ -143,6 +145,11 @@ def test_a_maximum_that_is_no_sensible_number_is_refused(count: object) -> None:
         ("bedrock-converse", {"additionalModelRequestFields": {"max_tokens": 9}}, ("additional_fields",)),
         ("bedrock-invoke", {"tools": [{"type": "web_search_20250305"}]}, ("web_search",)),
         ("anthropic", {"tools": [{"type": "a b"}]}, ("unknown",)),
+        (
+            "bedrock-invoke",
+            {"toolConfig": {"tools": [{"systemTool": {"name": "nova_grounding"}}]}},
+            ("nova_grounding",),
+        ),
     ],
 )
 def test_vector_23_tools_of_the_vendor_are_named(
@@ -165,6 +172,19 @@ def test_vector_23_tools_of_the_vendor_are_named(
         ),
         ("openai-responses", {"input": [{"content": [{"type": "input_image", "image_url": "https://x"}]}]}),
         ("openai-responses", {"input": [{"content": [{"type": "input_file", "file_url": "https://x"}]}]}),
+        # The body as a whole is no call of a tool, whatever type it states.
+        (
+            "openai-responses",
+            {"type": "tool_use", "input": [{"content": [{"type": "input_file", "file_url": "https://x"}]}]},
+        ),
+        (
+            "openai-chat",
+            {"messages": [{"content": [{"type": "video_url", "video_url": {"url": "https://x"}}]}]},
+        ),
+        (
+            "openai-chat",
+            {"messages": [{"content": [{"type": "document_url", "document_url": "https://x"}]}]},
+        ),
         ("gemini", {"contents": [{"parts": [{"fileData": {"fileUri": "https://x"}}]}]}),
         (
             "bedrock-converse",
@@ -251,3 +271,37 @@ def test_the_tools_of_a_request_are_bounded() -> None:
     assert refusal_of("anthropic", {"model": "m", "tools": tools}) == "llm.shape"
     assert refusal_of("anthropic", {"model": "m", "tools": {}}) == "llm.shape"
     assert refusal_of("anthropic", {"model": "m", "tools": ["x"]}) == "llm.shape"
+
+
+def test_lists_that_are_looked_at_are_bounded() -> None:
+    empty: list[dict[str, object]] = [{}]
+    for api, name in (("anthropic", "tools"), ("openai-chat", "tools"), ("anthropic", "fallbacks")):
+        api_name: LlmApi = "anthropic" if api == "anthropic" else "openai-chat"
+        listed = empty * (MAX_LISTED_OBJECTS + 1)
+        assert refusal_of(api_name, {"model": "m", name: listed}) == "llm.shape"
+    many: dict[str, object] = {f"tool{number}": {} for number in range(MAX_LISTED_OBJECTS + 1)}
+    assert refusal_of("gemini", {"tools": [many]}) == "llm.shape"
+    names = [f"m{number}" for number in range(MAX_MODELS + 1)]
+    assert refusal_of("openai-chat", {"models": names}) == "llm.shape"
+    assert call_of("openai-chat", {"models": names[1:]}).models == tuple(names[1:])
+
+
+def test_a_faster_mode_is_a_tier() -> None:
+    body = {"model": "a", "max_tokens": 5, "service_tier": "auto"}
+    assert call_of("anthropic", {**body, "speed": "standard"}).tier == ""
+    assert call_of("anthropic", {**body, "speed": "fast"}).tier == "fast"
+    assert call_of("anthropic", {**body, "fallbacks": [{"model": "b", "speed": "fast"}]}).tier == "fast"
+    assert call_of("bedrock-converse", {"performanceConfig": {"latency": "optimized"}}).tier == "optimized"
+    assert call_of("bedrock-converse", {"performanceConfig": {"latency": "standard"}}).tier == ""
+
+
+@pytest.mark.parametrize("name", ["n", "num_generations", "numResults"])
+def test_an_invoked_model_may_be_asked_for_several_answers(name: str) -> None:
+    assert call_of("bedrock-invoke", {"max_tokens": 5, name: 4}).choices == 4
+    assert call_of("bedrock-invoke", {"max_tokens": 5}).choices == 1
+
+
+@pytest.mark.parametrize("name", ["previous_response_id", "conversation"])
+def test_what_the_vendor_has_stored_counts_as_much_as_it_may_be(name: str) -> None:
+    assert call_of("openai-responses", {"model": "m", name: "x"}).input_tokens > STORED_INPUT_TOKENS
+    assert call_of("openai-responses", {"model": "m", name: None}).input_tokens < 100

@@ -99,3 +99,21 @@ def test_an_empty_usage_is_nothing(api: str) -> None:
 def test_the_tier_of_the_usage_comes_before_that_of_the_answer() -> None:
     assert read_usage("anthropic", {"service_tier": "priority"}, tier="standard").tier == "priority"
     assert read_usage("openai-chat", {"prompt_tokens": 1}, tier="flex", model="m").tier == "flex"
+
+
+def test_steps_whose_tokens_are_not_in_the_totals_count() -> None:
+    steps: list[JsonValue] = [
+        {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3500},
+        {"type": "message", "input_tokens": 23_000, "output_tokens": 1000},
+    ]
+    raw: dict[str, JsonValue] = {"input_tokens": 23_000, "output_tokens": 1000, "iterations": steps}
+    usage = read_usage("anthropic", raw)
+    assert (usage.input, usage.output) == (203_000, 4500)
+    usage = read_usage("anthropic", {**raw, "iterations": [None, {}]})
+    assert (usage.input, usage.output) == (23_000, 1000)
+
+
+def test_a_faster_mode_is_the_tier_of_an_answer() -> None:
+    raw: dict[str, JsonValue] = {"input_tokens": 1, "service_tier": "standard"}
+    assert read_usage("anthropic", {**raw, "speed": "fast"}).tier == "fast"
+    assert read_usage("anthropic", {**raw, "speed": "standard"}).tier == "standard"

@@ -33,6 +33,22 @@ def messages(llm: str, *rules: str) -> list[str]:
         ("openai", '{ id: r, methods: [POST], paths: ["/v1/images/*"] }', "/v1/images/generations"),
         ("gemini", '{ id: r, paths: ["/v1beta/**"] }', "/v1beta/models/model:batchGenerateContent"),
         ("bedrock", '{ id: r, paths: ["/model/*/invoke"] }', "/model/model/invoke"),
+        (
+            "bedrock",
+            '{ id: r, paths: ["/model/*/invoke-with-response-stream"] }',
+            "/model/model/invoke-with-response-stream",
+        ),
+        ("openai", '{ id: r, methods: [POST], paths: ["/v1/threads/**"] }', "/v1/threads/runs"),
+        (
+            "anthropic",
+            '{ id: r, methods: [POST], paths: ["/v1/chat/completions"] }',
+            "/v1/chat/completions",
+        ),
+        (
+            "gemini",
+            '{ id: r, methods: [POST], paths: ["/v1beta/openai/**"] }',
+            "/v1beta/openai/chat/completions",
+        ),
     ],
 )
 def test_a_rule_around_the_budget_is_refused(llm: str, rule: str, path: str) -> None:

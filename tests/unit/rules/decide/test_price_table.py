@@ -71,11 +71,13 @@ def test_tiers_and_tools_have_prices_of_their_own() -> None:
         per_call={"web_search": USD // 100},
     )
     assert tiered.cost(Usage(output=10**6, tier="batch")) == USD // 2
-    assert tiered.cost(Usage(output=10**6, tier="other")) == USD
+    assert tiered.cost(Usage(output=10**6, tier="default")) == USD
+    assert tiered.cost(Usage(output=10**6, tier="other")) == 2 * USD
     assert tiered.cost(Usage(tool_calls=(("web_search", 2), ("unknown", 1)))) == 3 * USD // 100
-    # A call that names no tier may get the dearest; one that names a tier gets it.
+    # A call that names no tier may get the dearest; one that names a cheaper tier may get the usual one.
     assert tiered.most(0, 10**6) == 2 * USD
-    assert tiered.most(0, 10**6, "batch") == USD // 2
+    assert tiered.most(0, 10**6, "batch") == USD
+    assert tiered.most(0, 10**6, "priority") == 2 * USD
 
 
 def test_the_output_that_an_amount_pays_for() -> None:
