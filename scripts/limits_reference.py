@@ -19,11 +19,11 @@ from egress.inspect.graphql.github.node_id import MAX_NODE_ID_CHARS
 from egress.inspect.graphql.github.reach import ID_COST, MAX_WALK_STEPS
 from egress.inspect.graphql.graphql_kind import MAX_GRAPHQL_BYTES
 from egress.inspect.llm import event_stream, llm_kind, request_fields, request_shapes, sse
-from egress.inspect.mcp.answer import MAX_JSON_ANSWER_BYTES
+from egress.inspect.mcp.answer import MAX_DROPPED_NAMES, MAX_JSON_ANSWER_BYTES
 from egress.inspect.mcp.event_stream import MAX_EVENT_BYTES
 from egress.inspect.mcp.mcp_kind import MAX_MCP_BYTES
 from egress.inspect.mcp.server_message import MAX_LIST_ENTRIES
-from egress.inspect.mcp.sessions import MAX_SESSIONS_OF_SANDBOX
+from egress.inspect.mcp.sessions import MAX_OPEN_REQUESTS, MAX_SESSIONS_OF_SANDBOX
 from egress.inspect.strict_json import MAX_JSON_DEPTH, MAX_JSON_VALUES
 from egress.proxy.dns.server import DnsLimits
 from egress.proxy.ingress.limits import IngressLimits
@@ -333,6 +333,18 @@ SECTIONS: dict[str, dict[str, Row]] = {
             "Sessions of a sandbox",
             f"{MAX_SESSIONS_OF_SANDBOX}",
             "the one used least recently is forgotten: `mcp.session`",
+            "",
+        ),
+        "sessions.MAX_OPEN_REQUESTS": (
+            "Open requests of a session, in each direction",
+            f"{MAX_OPEN_REQUESTS}",
+            "the oldest one is forgotten: a reply to it is `mcp.reply`",
+            "",
+        ),
+        "answer.MAX_DROPPED_NAMES": (
+            "Names of dropped requests of the server in the record of an answer",
+            f"{MAX_DROPPED_NAMES}",
+            "it is dropped, and not named",
             "",
         ),
     },

@@ -7,6 +7,7 @@ limits and the canary scan of any request. The secrets are fetched afterwards, f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import override
 
 from egress.exchange.handler_call import (
@@ -37,7 +38,6 @@ from egress.exchange.request import needed_secrets
 from egress.exchange.request_steps import RequestStep, RequestSteps
 from egress.exchange.response import needs_search
 from egress.inspect.inspector import Facts, Unreadable
-from egress.inspect.kinds import KINDS, inspect_whole
 from egress.rules.decide.decision import decide
 from egress.rules.decide.policy import Policy
 from egress.types import Decision, HandlerUse, Head
@@ -129,9 +129,11 @@ class HandlerSteps(RequestSteps):
             return self._deny("internal")
         self._is_gathering = False
         effects = decision.effects
+        identity, chosen = self._identity, self._record.chosen_profile
         call = HandlerCall(
             use,
-            self._identity,
+            # The profile by which the rules decide, also where it was chosen while the sandbox runs.
+            identity if identity.ticket or not chosen else replace(identity, profile=chosen),
             shown_head(head, credential_fields(effects.needs, effects.strips)),
             str(decision.rule or ""),
             needed_secrets(effects, self._placeholders, head),
@@ -211,12 +213,14 @@ class HandlerSteps(RequestSteps):
         asked = decide(self.policy, self._identity, head, self._now)
         if not asked.inspects:
             return None
-        if not self._is_whole:
-            return Unreadable("body.unread", "the handler has not read the body")
-        shown = Head(
-            head.method, head.scheme, head.host, head.port, asked.target, head.headers, head.websocket
-        )
-        return inspect_whole(KINDS[asked.inspects], shown, body)
+        # As for the request of the sandbox, so that its answer is read by the same rules.
+        reading = self._begin_reading(head, asked)
+        if reading.goes_on:
+            if not self._is_whole:
+                return Unreadable("body.unread", "the handler has not read the body")
+            reading.feed(body)
+            reading.end()
+        return reading.found
 
     def _answered(self, answer: AnswerByHandler) -> RequestStep:
         if self._newer is not None and not self._is_allowed_by(*self._newer):

@@ -211,13 +211,16 @@ class RequestSteps:
         self._max_up = smallest_limit(limit.request_body for limit in decision.effects.limits)
         if self._max_up is not None and self._length > self._max_up:
             return self._deny("limit.request_body")
+        return self._judge(self._begin_reading(head, decision))
+
+    def _begin_reading(self, head: Head, decision: Decision) -> BodyReading:
+        """Return the reading of a body that this decision asks about, in the sessions of the sandbox."""
         place = None
         if decision.inspects == "mcp":
             place = SessionPlace(self.sessions or McpSessions(), head.host, head.port)
-        reading = self._reading = BodyReading(
-            KINDS[decision.inspects], head_with_target(head, decision.target), place
-        )
-        return self._judge(reading)
+        reading = BodyReading(KINDS[decision.inspects], head_with_target(head, decision.target), place)
+        self._reading = reading
+        return reading
 
     def _judge(self, reading: BodyReading, *, is_whole: bool = False) -> RequestStep:
         """Decide by what the body says so far, or read on."""

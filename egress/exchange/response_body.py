@@ -8,7 +8,8 @@ come before.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from egress.errors import WireError
 from egress.exchange.content_coding import CodingError, ContentCoding, Decoder, GrpcMessages
@@ -21,6 +22,8 @@ from egress.shares.turns import Turn
 from egress.types import Effects, Headers
 
 Pieces = list[bytes] | CutExchange
+_READ_BYTES: Final = 4 * 1024
+"""Bytes that a reader takes in one step: each of them may be an event of its own."""
 
 
 class ResponseBody:
@@ -101,9 +104,15 @@ class ResponseBody:
     def feed(self, chunk: bytes, turn: Turn) -> Pieces:
         """Take a chunk; return what may go out now. In a coding the rest may have to wait for `more`."""
         if self._decoder is not None:
-            self._left = self._decoder.feed(chunk)
-            return self.more(turn)
-        return self._read(chunk) if self._grpc is None else self._framed(self._grpc, chunk)
+            left = self._decoder.feed(chunk)
+        elif self._grpc is not None:
+            return self._framed(self._grpc, chunk)
+        elif self._reader is not None:
+            left = iter((chunk,))
+        else:
+            return self._searched(chunk)
+        self._left = left if self._reader is None else _in_read_pieces(left)
+        return self.more(turn)
 
     def more(self, turn: Turn) -> Pieces:
         """Go on with the last chunk; return what may go out now."""
@@ -202,3 +211,9 @@ class ResponseBody:
             return [chunk] if chunk else []
         pieces = self._scrubber.feed(chunk)
         return CutExchange("response.withheld") if must_withhold(self._effects, self._found) else pieces
+
+
+def _in_read_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    for piece in pieces:
+        for at in range(0, len(piece), _READ_BYTES):
+            yield piece[at : at + _READ_BYTES]

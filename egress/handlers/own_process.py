@@ -164,7 +164,7 @@ class ProcessHandlers:
         """Calls in a worker, by sandbox."""
         self._waiting: dict[str, deque[asyncio.Future[Worker]]] = {}
         """Calls that wait for a worker, by sandbox: the first sandbox is the next."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None] | asyncio.Task[Reply | HandlerFault]] = set()
         self._is_closed = False
 
     @classmethod
@@ -208,15 +208,30 @@ class ProcessHandlers:
         sandbox, deadline = call.identity.sandbox, self._deadlines[call.use.name]
         request, _ = seen_by_handler(call, body)
         message = _message(call, request)
+        # Before a worker is taken: a value that cannot be written must not cost one.
+        data = frame(message)
         try:
             async with asyncio.timeout(deadline):
                 worker = await self._free_worker(sandbox)
         except TimeoutError:
             return _BUSY_FAULT
+        asking = asyncio.get_running_loop().create_task(
+            self._ask(worker, sandbox, deadline, message.ticket, data)
+        )
+        self._tasks.add(asking)
+        asking.add_done_callback(self._tasks.discard)
+        # A client that leaves does not end the call. Its worker would have to be killed, and a sandbox that
+        # comes and goes would have the proxy start workers without end.
+        reply = await asyncio.shield(asking)
+        return self._verdict(call, reply, request) if isinstance(reply, Reply) else reply
+
+    async def _ask(
+        self, worker: Worker, sandbox: str, deadline: float, ticket: bytes, data: bytes
+    ) -> Reply | HandlerFault:
+        """Return what a worker says, and give it back; one that says nothing sound is killed."""
         try:
             async with asyncio.timeout(deadline):
-                data = await worker.ask(frame(message))
-            reply = msgspec.msgpack.decode(data, type=Reply)
+                return _reply_to(ticket, await worker.ask(data))
         except TimeoutError:
             worker.kill()
             return _TIMEOUT_FAULT
@@ -224,16 +239,11 @@ class ProcessHandlers:
             worker.kill()
             return _LOST_FAULT
         except BaseException:
-            # The client has left: nobody knows what the worker is doing by now.
+            # The proxy ends: nobody waits for the worker any more.
             worker.kill()
             raise
         finally:
             self._give_back(worker, sandbox)
-        if reply.ticket != message.ticket:
-            # Whose answer it is cannot be told.
-            worker.kill()
-            return _LOST_FAULT
-        return self._verdict(call, reply, request)
 
     def _verdict(self, call: HandlerCall, reply: Reply, request: Request) -> HandlerVerdict:
         if reply.kind in ("raised", "value"):
@@ -343,6 +353,13 @@ def _spawn(channel: socket.socket) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+
+
+def _reply_to(ticket: bytes, data: bytes) -> Reply:
+    reply = msgspec.msgpack.decode(data, type=Reply)
+    if reply.ticket != ticket:
+        raise WorkerLostError("whose answer it is cannot be told")
+    return reply
 
 
 def _message(call: HandlerCall, request: Request) -> CallMessage:

@@ -175,6 +175,7 @@ class ExchangeStream(ResponsePath):
             if self._has_body:
                 self._client.hold(held=True)
             body = self._held.whole() if step.call.reads_body else b""
+            self._held_account.lend()
             self._upstreams.call(self, step.call, body)
             return
         if isinstance(step, NeedSecrets):
@@ -193,6 +194,7 @@ class ExchangeStream(ResponsePath):
 
     def handled(self, verdict: HandlerVerdict) -> None:
         """Go on with what the handler says."""
+        self._held_account.end_loan()
         if self._is_over:
             return
         self.progress += 1

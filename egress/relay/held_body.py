@@ -32,6 +32,8 @@ class HeldAccount:
 
     _account: MemoryAccount
     _taken: int = 0
+    _is_lent: bool = False
+    _is_closed: bool = False
 
     def take(self, amount: int) -> bool:
         """Take so much more; return whether it was left."""
@@ -47,9 +49,21 @@ class HeldAccount:
             self._account.give(Resource.HELD_BODIES, amount)
             self._taken -= amount
 
+    def lend(self) -> None:
+        """A handler has the body: it stays in memory until the handler has answered."""
+        self._is_lent = True
+
+    def end_loan(self) -> None:
+        """The handler has answered, whether anybody waits for it or not."""
+        self._is_lent = False
+        if self._is_closed:
+            self.give(self._taken)
+
     def close(self) -> None:
-        """Give back what was taken."""
-        self.give(self._taken)
+        """Give back what was taken, now or at the end of the loan."""
+        self._is_closed = True
+        if not self._is_lent:
+            self.give(self._taken)
 
 
 @dataclass(slots=True)

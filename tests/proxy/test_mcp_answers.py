@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from egress.ca.authority import Authority
+from egress.handlers.opening import open_handlers
 from egress.inspect.mcp.answer import MAX_JSON_ANSWER_BYTES
 from egress.proxy.ingress.listener import Listener, listen
 from egress.proxy.lanes.engine import ServedSandbox
@@ -345,6 +346,38 @@ async def test_a_list_is_filtered_and_refused_over_http2(tmp_path: Path) -> None
         stream = await client.post(host, "/mcp", LIST, ("content-type", JSON_TYPE))
         assert (stream.header(":status"), stream.header("egress-denied")) == ("200", "mcp.list")
         assert b"delete_repo" not in bytes(stream.body)
+
+
+async def test_lists_and_sessions_are_held_to_the_rules_where_a_handler_changes_the_request(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "handlers.py"
+    path.write_text(
+        "from egress.handlers import Allow, handler\n\n@handler\ndef mark(request, context):\n"
+        "    return Allow(set_headers={'x-team': 'blue'})\n"
+    )
+    caller = await open_handlers(path, in_process=False)
+    try:
+        async with RawUpstream(CERTS.good(NAME)) as upstream:
+            text = rules(upstream.port, "mcp: {tools: [search_issues]}, handler: {use: mark}")
+            async with ProxyStack(tmp_path, CERTS, text, handlers=caller) as stack:
+                one = Scene(upstream, stack)
+                await one.ask(INITIALIZE, whole(answer({}), extra="Mcp-Session-Id: s1\r\n"))
+                response = await one.ask(LIST, whole(RESULT), lines=("mcp-session-id: s1",))
+                assert json.loads(response.body) == WANTED
+                assert upstream.requests[-1].headers("x-team") == ["blue"]
+                asking = answer({"inputRequests": {"a": {"method": "sampling/createMessage"}}})
+                response = await one.ask(SEARCH, whole(asking), lines=("mcp-session-id: s1",))
+                assert json.loads(response.body)["error"]["data"]["code"] == "mcp.server_request"
+    finally:
+        await caller.close()
+
+
+async def test_an_answer_of_many_lines_is_read_over_many_turns(tmp_path: Path) -> None:
+    lines = b"\n" * 300_000 + event(answer({}))
+    async with scene(tmp_path) as one:
+        response = await one.ask(SEARCH, whole(lines, EVENTS))
+        assert data_of(response.body) == [json.loads(answer({}))]
 
 
 async def test_the_search_for_secrets_sees_the_filtered_list(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ from egress.inspect.mcp.sessions import McpSession
 
 MAX_JSON_ANSWER_BYTES: Final = 4 * 1024 * 1024
 """Bytes of an answer in JSON, which is held until its end."""
+MAX_DROPPED_NAMES: Final = 16
+"""Methods of dropped requests that the record of one answer names."""
 REFUSED_REQUEST_CODE: Final = "mcp.server_request"
 
 
@@ -79,14 +81,16 @@ class MessageFilter:
                 return data if self._passes(message) else None
             case "result":
                 return self._judged_result(message, data)
-            case _:
+            case "error":
                 self._close(message.message_id)
+                return self._refused_input(message) or data
+            case _:
                 return data
 
     def _passes(self, message: ServerMessage) -> bool:
         session, message_id = self._session, message.message_id
         if message_id is None or session is None or not self._terms.passes_request(message.method):
-            self._dropped[message.method] = None
+            self._note_dropped(message.method)
             return False
         session.of_server.add(message_id, message.method)
         return True
@@ -96,16 +100,18 @@ class MessageFilter:
         if not method and self._session is not None and message.message_id is not None:
             method = self._session.of_client.method_of(message.message_id)
         self._close(message.message_id)
-        if self._terms.shows_all and method in LIST_METHODS:
+        if (refusal := self._refused_input(message)) is not None:
+            return refusal
+        if self._terms.shows_all:
             return data
         if method in LIST_METHODS:
             return self._shown(message, method, data)
-        if not (method or self._terms.shows_all) and isinstance(message.result, Mapping):
+        if not method and isinstance(message.result, Mapping):
             # The request is not known, so any list in its result is taken for the one that it asked for.
             for each, (key, _, _) in LIST_METHODS.items():
                 if key in message.result:
                     return self._shown(message, each, data)
-        return self._without_requests(message, data)
+        return data
 
     def _shown(self, message: ServerMessage, method: str, data: bytes) -> bytes:
         filtered = filtered_list(message, method, self._terms.shows)
@@ -114,15 +120,20 @@ class MessageFilter:
         self._hidden += filtered[1]
         return filtered[0]
 
-    def _without_requests(self, message: ServerMessage, data: bytes) -> bytes:
+    def _refused_input(self, message: ServerMessage) -> bytes | None:
+        """Return the error in the place of a response that asks for something no rule names; else None."""
         asked = message.input_requests
         if asked is None:
             raise ServerMessageError("its requests for input are malformed")
         refused = [method for method in asked if not self._terms.passes_request(method)]
-        if not refused:
-            return data
-        self._dropped |= dict.fromkeys(refused)
-        return _refusal(message.message_id)
+        for method in refused:
+            self._note_dropped(method)
+        return _refusal(message.message_id) if refused else None
+
+    def _note_dropped(self, method: str) -> None:
+        # The server chooses the names, and a stream may last for days.
+        if len(self._dropped) < MAX_DROPPED_NAMES:
+            self._dropped[fact_text(method)] = None
 
     def _close(self, message_id: MessageId | None) -> None:
         if self._session is not None and message_id is not None:

@@ -12,6 +12,7 @@ from egress.inspect.mcp.answer import AnswerTerms, EventAnswer, HeldAnswer, Mess
 from egress.inspect.mcp.mcp_kind import McpAsked
 from egress.inspect.mcp.requested import ClientReply
 from egress.inspect.mcp.routing_headers import is_session_id
+from egress.inspect.mcp.server_message import LIST_METHODS
 from egress.inspect.mcp.sessions import McpSession, McpSessions
 from egress.types import Headers
 
@@ -103,7 +104,8 @@ class McpAnswerReader:
             return False
         is_stream = asked.http_method == "GET"
         self._messages = messages = MessageFilter("" if is_stream else asked.method, session, terms)
-        is_awaited = is_success and (asked.is_request or is_stream)
+        # Some servers send a list even where the request has no id, and asks for no answer.
+        is_awaited = is_success and (asked.is_request or is_stream or asked.method in LIST_METHODS)
         media_type = _media_type(headers)
         if media_type == "text/event-stream":
             self._body = EventAnswer(messages)

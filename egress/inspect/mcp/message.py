@@ -16,6 +16,9 @@ from egress.inspect.strict_json import JsonValue, StrictJsonError, read_strict_j
 
 MAX_ID_CHARS: Final = 256
 _MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+_JUDGED_PARAMS: Final = frozenset({"name", "arguments", "uri", "ref", "_meta", "inputResponses"})
+"""Members of `params` that rules and headers are compared with."""
+_FOLDED_PARAMS: Final = frozenset(name.casefold() for name in _JUDGED_PARAMS)
 _METHOD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./-]{0,127}")
 
 MessageId = str | int
@@ -108,4 +111,7 @@ def _read_params(value: Mapping[str, JsonValue], message_id: MessageId | None) -
         raise MessageError("mcp.message", "`params` is not an object", message_id)
     if has_alike(params):
         raise MessageError("json.duplicate_key", "two names of `params` differ in case alone", message_id)
+    # Some servers read `Arguments` as well, and the rules would see a call without any.
+    if any(name.casefold() in _FOLDED_PARAMS for name in params.keys() - _JUDGED_PARAMS):
+        raise MessageError("mcp.message", "a name of `params` is there in other letters", message_id)
     return params

@@ -23,6 +23,7 @@ LIST_METHODS: Final[Mapping[str, tuple[str, ListedKind, str]]] = {
 """For each method of a list: the key of its entries, their kind, and the key of their names."""
 MAX_LIST_ENTRIES: Final = 10_000
 """Entries of one list. Servers send longer ones in pages."""
+ELICITATION: Final = "elicitation/create"
 _MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 
 
@@ -46,7 +47,9 @@ class ServerMessage:
 
     @property
     def input_requests(self) -> tuple[str, ...] | None:
-        """The methods of requests inside of a result, which the client is to answer; None if malformed."""
+        """The methods of requests inside of a response, which the client is to answer; None if malformed."""
+        if self.kind == "error":
+            return (ELICITATION,) if _sends_to_pages(self.value.get("error")) else ()
         result = self.result
         if not isinstance(result, Mapping):
             return ()
@@ -62,6 +65,12 @@ class ServerMessage:
             return None
         texts = tuple(each for each in methods if isinstance(each, str))
         return texts if len(texts) == len(methods) else None
+
+
+def _sends_to_pages(error: JsonValue) -> bool:
+    """Tell whether an error asks the client to open pages first, as elicitation by URL does."""
+    data = error.get("data") if isinstance(error, Mapping) else None
+    return isinstance(data, Mapping) and any(name.casefold() == "elicitations" for name in data)
 
 
 def read_server_message(data: bytes) -> ServerMessage:

@@ -18,8 +18,8 @@ from egress.inspect.mcp.message import MessageId
 
 MAX_SESSIONS_OF_SANDBOX: Final = 256
 """The session that was used least recently makes room for another one."""
-MAX_OPEN_REQUESTS: Final = 256
-"""Requests that a session remembers, in each direction."""
+MAX_OPEN_REQUESTS: Final = 32
+"""Requests that a session remembers, in each direction. Ids are long where a sandbox makes them so."""
 
 
 class OpenRequests:
@@ -32,8 +32,10 @@ class OpenRequests:
         self._methods: OrderedDict[tuple[bool, MessageId], str] = OrderedDict()
 
     def add(self, message_id: MessageId, method: str) -> None:
-        """Remember a request; the oldest one makes room."""
-        self._methods[isinstance(message_id, str), message_id] = method
+        """Remember a request; the oldest one makes room. An id that is open for two methods tells of none."""
+        key = (isinstance(message_id, str), message_id)
+        known = self._methods.pop(key, method)
+        self._methods[key] = method if known == method else ""
         if len(self._methods) > MAX_OPEN_REQUESTS:
             self._methods.popitem(last=False)
 

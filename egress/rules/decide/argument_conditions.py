@@ -28,7 +28,8 @@ class PathEnd(Enum):
 
     MISSING = "missing"
     AMBIGUOUS = "ambiguous"
-    """Servers follow it differently: the name stands there in other letters."""
+    """Servers follow it differently: the name stands there in other letters, or a text stands in the place
+    of an object, which some servers read as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +88,21 @@ def _values_at(value: JsonValue, path: tuple[str, ...]) -> Iterator[JsonValue | 
                 yield PathEnd.MISSING
             for element in value:
                 yield from _values_at(element, rest)
-        case list() if step.isdecimal() and step.isascii() and int(step) < len(value):
-            yield from _values_at(value[int(step)], rest)
-        case dict():
+        case list() if step.isdecimal() and step.isascii():
+            if int(step) < len(value):
+                yield from _values_at(value[int(step)], rest)
+            else:
+                yield PathEnd.MISSING
+        case dict() if step != EVERY_ELEMENT:
             alike = [name for name in value if name.casefold() == step.casefold()]
             if alike == [step]:
                 yield from _values_at(value[step], rest)
             else:
                 yield PathEnd.AMBIGUOUS if alike else PathEnd.MISSING
-        case _:
+        case None:
             yield PathEnd.MISSING
+        case _:
+            yield PathEnd.AMBIGUOUS
 
 
 def _is_like(pattern: ScalarPattern, value: JsonValue) -> bool:

@@ -13,19 +13,23 @@ from egress.exchange import (
     CallHandler,
     DenyByHandler,
     DenyRequest,
+    Destination,
     Exchange,
     HandlerFault,
     HandlerVerdict,
     HoldBody,
     NeedSecrets,
+    Response,
     SendRequest,
 )
 from egress.exchange.request_steps import OrderError, RequestStep
+from egress.inspect.mcp.sessions import McpSessions
 from egress.rules.decide.limits import LimitResult
 from egress.rules.decide.outbound import HandlerChoice, Outbound
+from egress.rules.decide.overlay import Grant, GrantTerms, Overlay
 from egress.rules.decide.policy import Policy
 from egress.rules.language.hosts import parse_host_pattern
-from egress.types import HandlerUse, Limit, Verdict
+from egress.types import HandlerUse, Identity, Limit, Place, Verdict
 from tests.unit.exchange.sample import HEAD, NEEDLES, NOW, SECRETS, TOKEN, exchange, policy_of, request
 
 RULES = (
@@ -44,6 +48,10 @@ RULES = (
       - { id: secret, paths: ["/items/secret"] }
     inject:
       - bearer: github
+  tools.example.com:
+    allow:
+      - { id: tools, paths: ["/mcp"], mcp: { tools: [search] }, handler: { use: first } }
+      - { id: clone, git: { fetch: ["acme/*"] }, handler: { use: first } }
   kv.internal: { virtual: true, handler: { use: first } }
   bare.internal: { virtual: true }
 """
@@ -262,6 +270,54 @@ def test_a_body_that_rules_read_is_read_again_after_a_change(body: bytes, expect
     assert changed == NeedSecrets(("github",)) if expected is None else code(changed) == expected
 
 
+TOOLS_HOST = "tools.example.com"
+MARKED = AllowByHandler(set_headers=(("x-team", "blue"),))
+
+
+def told(method: str, verdict: HandlerVerdict, sessions: McpSessions) -> tuple[Exchange, RequestStep]:
+    """An exchange of MCP whose handler says this, and the step that follows."""
+    body = b'{"jsonrpc":"2.0","id":1,"method":"%b"}' % method.encode()
+    one = exchange(TOOLS_HOST, policy=POLICY)
+    one.sessions = sessions
+    one.begin(request("/mcp", GRAPH, method="POST", host=TOOLS_HOST), NOW)
+    one.inspect(body)
+    assert isinstance(one.inspect_end(), CallHandler)
+    return one, one.handled(verdict, body, 0)
+
+
+@pytest.mark.parametrize("verdict", [AllowByHandler(), MARKED])
+def test_the_answer_to_a_request_that_a_handler_changed_is_filtered_as_well(verdict: AllowByHandler) -> None:
+    one, step = told("tools/list", verdict, McpSessions())
+    assert isinstance(step, SendRequest)
+    one.respond(Response(200, "", (GRAPH,), has_body=True))
+    listed = b'{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"search"},{"name":"drop"}]}}'
+    assert one.data(listed) == []
+    assert one.end() == ([b'{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"search"}]}}'], ())
+    assert one.finish().facts["mcp_hidden"] == 1
+
+
+@pytest.mark.parametrize("verdict", [AllowByHandler(), MARKED])
+def test_a_session_begins_and_is_asked_for_whatever_a_handler_changes(verdict: AllowByHandler) -> None:
+    sessions = McpSessions()
+    one, _ = told("initialize", verdict, sessions)
+    one.respond(Response(200, "", (GRAPH, ("mcp-session-id", "own")), has_body=True))
+    assert sessions.find(TOOLS_HOST, 443, "own") is not None
+    for session, expected in (("own", ""), ("another", "mcp.session")):
+        _, step = told("ping", AllowByHandler(set_headers=(("mcp-session-id", session),)), sessions)
+        assert (step.code if isinstance(step, DenyRequest) else "") == expected
+
+
+@pytest.mark.parametrize(
+    ("repo", "expected"), [("acme/app", ""), ("acme/docs", ""), ("other/app", "git.repository")]
+)
+def test_a_request_whose_head_says_it_all_may_be_changed(repo: str, expected: str) -> None:
+    target = "/{}.git/info/refs?service=git-upload-pack"
+    one = exchange(TOOLS_HOST, policy=POLICY)
+    assert isinstance(one.begin(request(target.format("acme/app"), host=TOOLS_HOST), NOW), CallHandler)
+    step = one.handled(replace(MARKED, target=target.format(repo)), b"", 0)
+    assert (step.code if isinstance(step, DenyRequest) else "") == expected
+
+
 # Answers, and hosts without an upstream
 
 
@@ -348,3 +404,13 @@ def test_a_websocket_is_asked_about_and_its_handshake_stays() -> None:
     assert isinstance(step, CallHandler)
     assert step.call.head.websocket
     assert code(one.handled(AllowByHandler(method="POST"), b"", 0)) == "handler.refused"
+
+
+@pytest.mark.parametrize(("ticket", "profile"), [("", "trial"), ("t1", "web")])
+def test_a_handler_knows_the_profile_that_was_chosen_for_the_sandbox(ticket: str, profile: str) -> None:
+    rules = RULES + "profiles: { trial: { hosts: [api.example.com] }, web: { hosts: [api.example.com] } }\n"
+    identity = Identity("box", "web")
+    chosen = Grant("g1", GrantTerms("profile", 60, profile="trial"), NOW + 60, "d", Place("hosts.yaml", 1, 1))
+    policy = replace(policy_of(rules), outbound=OUTBOUND, overlays={"box": Overlay(identity, (chosen,))})
+    one = Exchange(policy, replace(identity, ticket=ticket), Destination("https", "api.example.com", 443))
+    assert asked(one).call.identity.profile == profile

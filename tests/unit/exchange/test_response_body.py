@@ -179,3 +179,19 @@ def test_a_reader_that_lets_go_gives_its_memory_back() -> None:
     assert made.feed(bytes(900), ENDLESS_TURN) == []
     assert made.feed(b"x", ENDLESS_TURN) == [bytes(900)]
     assert pool.count("box", Resource.DECODERS) == 1
+
+
+@pytest.mark.parametrize("is_coded", [True, False])
+def test_an_answer_that_is_read_takes_turns_however_it_is_coded(*, is_coded: bool) -> None:
+    lines = b"\n" * 100_000
+    made = ResponseBody(NO_EFFECTS, Counter(), GZIP if is_coded else (), None)
+    if is_coded:
+        made.decode(ContentCoding.GZIP, OPEN_ACCOUNT)
+    reader = Gathering()
+    made.read(reader, OPEN_ACCOUNT)
+    assert made.feed(gzip.compress(lines) if is_coded else lines, CountedTurn(0)) == []
+    assert [len(each) for each in reader.kept] == [4096]
+    while made.is_behind:
+        assert made.more(CountedTurn(0)) == []
+    assert b"".join(reader.kept) == lines
+    assert max(map(len, reader.kept)) == 4096

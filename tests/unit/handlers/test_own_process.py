@@ -163,16 +163,38 @@ async def test_calls_that_wait_for_a_worker_are_bounded(tmp_path: Path) -> None:
         assert set(await asyncio.gather(*held)) == {AllowByHandler()}
 
 
-async def test_a_call_whose_client_leaves_gives_its_place_back(tmp_path: Path) -> None:
+async def test_a_client_that_leaves_costs_no_worker_and_frees_no_place(tmp_path: Path) -> None:
+    file = tmp_path / "go"
     async with opened(tmp_path) as made:
-        params = f'{{"file": "{tmp_path / "never"}"}}'
+        before = await text(made, "/who")
+        params = f'{{"file": "{file}"}}'
         held = asyncio.ensure_future(verdict(made.start(call("waits", "/", params=params), b"")))
-        await asyncio.sleep(0.05)
+        await until(lambda: made._running["box"] == 1)
+        await asyncio.sleep(0)
         held.cancel()
         with pytest.raises(asyncio.CancelledError):
             await held
-        assert not made._running
+        assert made._running["box"] == 1
+        file.touch()
+        await until(lambda: not made._running)
+        assert await text(made, "/who") == before
+
+
+async def test_a_client_that_leaves_a_call_that_hangs_frees_its_place_in_the_end(tmp_path: Path) -> None:
+    async with opened(tmp_path) as made:
+        held = asyncio.ensure_future(verdict(made.start(call("hangs", "/"), b"")))
+        await until(lambda: made._running["box"] == 1)
+        held.cancel()
+        await until(lambda: not made._running)
         assert await asked(made, "/allow") == AllowByHandler()
+
+
+async def test_a_call_that_cannot_be_written_costs_no_worker(tmp_path: Path) -> None:
+    async with opened(tmp_path) as made:
+        before = await text(made, "/who")
+        with pytest.raises(UnicodeEncodeError):
+            await verdict(made.start(call("one", "/allow", params='{"a": "\ud800"}'), b""))
+        assert await text(made, "/who") == before
 
 
 @pytest.mark.parametrize(

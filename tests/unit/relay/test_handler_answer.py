@@ -8,6 +8,7 @@ import pytest
 
 from egress.exchange import AllowByHandler, AnswerByHandler, DenyByHandler, HandlerFault
 from egress.rules.decide.outbound import Outbound
+from egress.shares.pool import Resource
 from egress.types import Verdict
 from tests.unit.relay.wires import VALUE, Lab, get, h2_lab, policy_of, post, response
 
@@ -177,3 +178,21 @@ def test_the_same_over_http2() -> None:
     assert client.seen(first).is_whole
     assert client.seen(second).code == "handler.denied"
     one.check()
+
+
+def test_a_body_counts_until_its_handler_has_answered_whether_its_client_is_there_or_not() -> None:
+    one, client = h2_lab(RULES)
+    one.desk.current = replace(policy_of(RULES), outbound=OUTBOUND)
+    held = one.relay.account.taken
+    for verdict in (AllowByHandler(), DenyByHandler()):
+        stream = client.ask("/v2/notes", method="POST", ends=False)
+        client.say(stream, b"hello", ends=True)
+        assert held[Resource.HELD_BODIES] == 5
+        client.reset(stream)
+        assert held[Resource.HELD_BODIES] == 5
+        one.handles(verdict)
+        assert held[Resource.HELD_BODIES] == 0
+    stream = client.ask("/v2/notes", method="POST", ends=False)
+    client.say(stream, b"hello", ends=True)
+    one.handles(DenyByHandler())
+    assert held[Resource.HELD_BODIES] == 0

@@ -89,3 +89,14 @@ def test_pieces_go_one_by_one_and_give_their_share_back() -> None:
     taken.give(30_000)
     taken.close()
     assert pool.count("box", Resource.HELD_BODIES) == 0
+
+
+def test_what_a_handler_has_is_given_back_after_its_verdict() -> None:
+    pool = SharePool()
+    taken = HeldAccount(pool.account("box"))
+    assert taken.take(10)
+    taken.lend()
+    taken.close()
+    assert pool.count("box", Resource.HELD_BODIES) == 10
+    taken.end_loan()
+    assert pool.count("box", Resource.HELD_BODIES) == 0

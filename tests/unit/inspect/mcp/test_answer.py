@@ -7,8 +7,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from egress.inspect.inspector import AnswerError
-from egress.inspect.mcp.answer import MAX_JSON_ANSWER_BYTES, EventAnswer, HeldAnswer, MessageFilter
+from egress.inspect.inspector import MAX_FACT_CHARS, AnswerError
+from egress.inspect.mcp.answer import (
+    MAX_DROPPED_NAMES,
+    MAX_JSON_ANSWER_BYTES,
+    EventAnswer,
+    HeldAnswer,
+    MessageFilter,
+)
 from egress.inspect.mcp.sessions import McpSession
 
 
@@ -141,3 +147,43 @@ def test_events_pass_one_by_one_and_those_of_other_kinds_do_not() -> None:
     with pytest.raises(AnswerError) as caught:
         stream.feed(b"\n\nevent: endpoint\ndata: /messages\n\n")
     assert caught.value.code == "mcp.transport"
+
+
+ASKING = {"resultType": "input_required", "inputRequests": {"x": {"method": "sampling/createMessage"}}}
+PAGES = {"code": -32042, "message": "visit", "data": {"elicitations": [{"mode": "url", "url": "https://x"}]}}
+
+
+@pytest.mark.parametrize("is_passing_lists", [True, False])
+@pytest.mark.parametrize("method", ["tools/list", "tools/call", ""])
+def test_no_result_asks_for_what_no_rule_names(method: str, *, is_passing_lists: bool) -> None:
+    value = {"jsonrpc": "2.0", "id": 1, "result": {**ASKING, "tools": []}}
+    said = filtered(method, value, terms=Terms(shows_all=is_passing_lists))
+    assert isinstance(said, dict)
+    assert said["error"]["data"] == {"code": "mcp.server_request"}
+    assert filtered(method, value, terms=Terms(requests=("sampling/createMessage",))) == value
+
+
+def test_an_error_that_sends_its_reader_to_pages_is_a_request_of_the_server() -> None:
+    value = {"jsonrpc": "2.0", "id": 1, "error": PAGES}
+    said = filtered("tools/call", value)
+    assert isinstance(said, dict)
+    assert said["error"]["data"] == {"code": "mcp.server_request"}
+    assert filtered("tools/call", value, terms=Terms(requests=("elicitation/create",))) == value
+    for data in (None, "x", {}, {"page": 1}):
+        other = {"jsonrpc": "2.0", "id": 1, "error": {**PAGES, "data": data}}
+        assert filtered("tools/call", other) == other
+
+
+def test_an_id_that_two_requests_share_tells_of_no_method() -> None:
+    session = McpSession()
+    session.of_client.add(1, "tools/list")
+    session.of_client.add(1, "tools/call")
+    assert filtered("", LIST, session) == SHOWN
+
+
+def test_what_a_stream_remembers_of_dropped_requests_is_bounded() -> None:
+    messages = MessageFilter("", None, Terms())
+    for number in range(100):
+        messages.judged(text({**ROOTS, "method": f"{number}/{'x' * 10_000}"}))
+    assert len(messages._dropped) == MAX_DROPPED_NAMES
+    assert sum(map(len, messages._dropped)) <= MAX_DROPPED_NAMES * MAX_FACT_CHARS

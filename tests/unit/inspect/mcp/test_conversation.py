@@ -155,6 +155,17 @@ def test_the_answer_to_a_notification_may_be_anything() -> None:
     assert not Box().reader(body).begin(202, (("content-type", "text/plain"),), has_body=True)
 
 
+def test_a_list_that_was_asked_for_without_an_id_is_filtered_as_well() -> None:
+    body = b'{"jsonrpc":"2.0","method":"tools/list"}'
+    with pytest.raises(AnswerError):
+        Box().reader(body).begin(200, (("content-type", "text/plain"),), has_body=True)
+    reader = Box().reader(body)
+    assert reader.begin(200, JSON, has_body=True)
+    reader.feed(b'{"result":{"tools":[{"name":"delete_repo"}]}}')
+    with pytest.raises(AnswerError):
+        reader.end()
+
+
 def test_a_reader_without_a_body_keeps_and_says_nothing() -> None:
     reader = Box().reader(SEARCH)
     assert (reader.feed(b"x"), reader.end(), reader.log()) == ([], [], {})

@@ -35,6 +35,10 @@ def refusal(data: bytes) -> tuple[str, object]:
             said(id="a", method="tools/list", params={"cursor": "c"}),
             ClientMessage("tools/list", "a", {"cursor": "c"}),
         ),
+        (
+            said(id=1, method="x/y", params={"_meta": {}, "arguments": {}, "Cursor": "c"}),
+            ClientMessage("x/y", 1, {"_meta": {}, "arguments": {}, "Cursor": "c"}),
+        ),
         (said(method="notifications/initialized"), ClientMessage("notifications/initialized", None, {})),
         (said(id=3, result={}), ClientMessage("", 3, {})),
         (said(id=3, error={}), ClientMessage("", 3, {})),
@@ -65,6 +69,9 @@ def test_a_message_is_read(data: bytes, message: ClientMessage) -> None:
         (said(id=5, method="ping", params=[]), "mcp.message"),
         (said(id=5, method="ping", params=None), "mcp.message"),
         (said(id=5, method="ping", params={"a": 1, "A": 2}), "json.duplicate_key"),
+        (said(id=5, method="tools/call", params={"name": "x", "Arguments": {"force": True}}), "mcp.message"),
+        (said(id=5, method="tools/call", params={"name": "x", "argument\u017f": {}}), "mcp.message"),
+        (said(id=5, method="tools/call", params={"name": "x", "inputresponses": {}}), "mcp.message"),
         (b'{"jsonrpc":"2.0","id":5,"method":"ping","METHOD":"x"}', "json.duplicate_key"),
     ],
 )

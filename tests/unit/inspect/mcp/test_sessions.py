@@ -45,6 +45,12 @@ def test_open_requests_are_known_by_type_and_bounded() -> None:
     requests.close(1)
     requests.close(1)
     assert requests.method_of(1) == ""
+    requests.add(2, "tools/list")
+    requests.add(2, "tools/list")
+    assert requests.method_of(2) == "tools/list"
+    requests.add(2, "ping")
+    assert requests.method_of(2) == ""
+    requests.close(2)
     for number in range(MAX_OPEN_REQUESTS + 1):
         requests.add(number, "x")
     assert requests.method_of(0) == ""
