@@ -12,6 +12,8 @@ import brotli  # type: ignore[import-untyped]  # compiled, and without stubs
 import pytest
 import zstandard
 
+from egress.budgets.budget_desk import OUTPUT_TOKENS_PER_SECOND
+from egress.inspect.llm.input_estimate import STORED_INPUT_TOKENS
 from egress.inspect.llm.usage import LlmApi
 from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.handlers import Handler
@@ -231,8 +233,9 @@ async def test_vector_7_the_vendor_is_asked_for_the_usage_and_the_client_sees_no
             assert upstream.requests[-1].body == json.dumps(asks).encode()
 
 
-async def test_vector_8_a_client_that_leaves_is_charged_the_input_and_what_it_has_seen(
-    tmp_path: Path,
+@pytest.mark.parametrize("seconds", [0, 3])
+async def test_vector_8_a_client_that_leaves_is_charged_the_input_and_what_it_may_have_made(
+    tmp_path: Path, seconds: int
 ) -> None:
     seen = ANTHROPIC[: ANTHROPIC.index(b"event: message_delta")]
 
@@ -246,16 +249,84 @@ async def test_vector_8_a_client_that_leaves_is_charged_the_input_and_what_it_ha
         upstream.handle("/v1/messages", endless)
         async with ProxyStack(tmp_path, CERTS, rules(upstream.port)) as stack:
             lab = Lab(stack, upstream)
-            before = lab.left
+            before, began = lab.left, stack.engine.clock.now()
+            stack.engine.budgets.now = lambda: began
             async with await stack.visit(upstream) as peer:
                 body = {"model": "m-x", "max_tokens": 5000, "stream": True}
                 await peer.send(wire("/v1/messages", body, f"{NAME}:{upstream.port}"))
                 assert (await peer.head()).status == 200
                 await peer.channel.some(10)
                 assert lab.reserved > 5000 * MADE
+                stack.engine.budgets.now = lambda: began + seconds
             await until(lambda: not lab.reserved)
-            assert before - lab.left == 10 * SENT + 9 * SENT + max(1, -(-len("text_deltaHello") // 4)) * MADE
+            made = max(-(-len("text_deltaHello") // 4), seconds * OUTPUT_TOKENS_PER_SECOND)
+            assert before - lab.left == 10 * SENT + 9 * SENT + made * MADE
             assert lab.facts()["llm_usage"] == "partial"
+
+
+async def test_an_answer_of_gemini_whose_fields_the_client_selects_is_never_asked_for(
+    tmp_path: Path,
+) -> None:
+    """The answer would state the tokens of the prompt alone, and thousands of tokens would cost nothing."""
+    path = "/v1beta/models/m-x:generateContent"
+    partial = b'{"candidates": [{}], "usageMetadata": {"promptTokenCount": 1}}'
+    async with RawUpstream(CERTS.good(NAME)) as upstream:
+        upstream.handle(path, answering(partial, JSON))
+        async with ProxyStack(tmp_path, CERTS, rules(upstream.port, "gemini")) as stack:
+            lab = Lab(stack, upstream)
+            asked = {"generationConfig": {"maxOutputTokens": 50}}
+            mask = "candidates,usageMetadata/promptTokenCount"
+            for target, extra in (
+                (f"{path}?fields={mask}", ""),
+                (f"{path}?alt=json&%24fields={mask}", ""),
+                (path, f"X-Goog-FieldMask: {mask}\r\n"),
+            ):
+                refused = await lab.ask(target, asked, extra)
+                assert (refused.status, refused.header("egress-denied")) == (400, "llm.shape")
+            assert upstream.links == []
+            assert (await lab.ask(f"{path}?alt=json", asked)).status == 200
+
+
+async def test_stored_conversations_at_once_do_not_share_one_rest(tmp_path: Path) -> None:
+    """Ten words beside the id of a conversation may cost as much as all that a model takes."""
+
+    async def slow(visit: UpstreamRequest) -> None:
+        await visit.body()
+        await visit.channel.wait_or_end(upstream.released)
+        await visit.answer(b'{"usage": {"input_tokens": 190000, "output_tokens": 1}}', kind=JSON)
+
+    path = PATHS["openai-responses"]
+    limit = f"tokens: {5 * STORED_INPUT_TOKENS // 2}/hour"
+    async with RawUpstream(CERTS.good(NAME)) as upstream:
+        upstream.handle(path, slow)
+        async with ProxyStack(
+            tmp_path, CERTS, rules(upstream.port, "openai-responses", limit=limit)
+        ) as stack:
+            lab = Lab(stack, upstream)
+            asked = {"model": "m-x", "max_output_tokens": 50, "previous_response_id": "resp_1"}
+            calls = [asyncio.create_task(lab.ask(path, asked)) for _ in range(5)]
+            await until(lambda: sum(task.done() for task in calls) == 3)
+            await upstream.until(lambda: len(upstream.requests) == 2)
+            whole = asyncio.create_task(lab.ask(path, {"model": "m-x", "max_output_tokens": 50}))
+            await upstream.until(lambda: len(upstream.requests) == 3)
+            upstream.released.set()
+            assert sorted([(await task).status for task in calls]) == [200] * 2 + [429] * 3
+            assert (await whole).status == 200
+            assert lab.left >= 0
+
+
+async def test_a_dearer_mode_without_a_price_is_denied(tmp_path: Path) -> None:
+    async with RawUpstream(CERTS.good(NAME)) as upstream:
+        upstream.handle("/v1/messages", answering(b'{"usage": {"output_tokens": 1}}', JSON))
+        async with ProxyStack(tmp_path, CERTS, rules(upstream.port)) as stack:
+            lab = Lab(stack, upstream)
+            asked = {"model": "m-x", "max_tokens": 50}
+            for more in ({"speed": "fast"}, {"service_tier": "priority"}):
+                refused = await lab.ask("/v1/messages", {**asked, **more})
+                assert refused.header("egress-denied") == "llm.unpriced"
+            assert upstream.links == []
+            for more in ({"speed": "standard"}, {"service_tier": "auto"}):
+                assert (await lab.ask("/v1/messages", {**asked, **more})).status == 200
 
 
 async def until(happened: Callable[[], bool]) -> None:
