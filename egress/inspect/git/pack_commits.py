@@ -24,7 +24,7 @@ FREE_KEPT_BYTES: Final = 64 * 1024
 MAX_GROWTH: Final = 8
 """Commits that are kept are, above so many bytes, at most so many times as long as what came of the pack. A
 held body counts in the share of its sandbox with the bytes that came: they stand for the memory it takes."""
-MAX_DELTA_BYTES: Final = 512 * 1024
+MAX_DELTA_BYTES: Final = 64 * 1024
 """Most bytes of all deltas: each byte may be a step of work."""
 
 _HEADER_BYTES: Final = 12

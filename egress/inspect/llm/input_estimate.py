@@ -20,6 +20,11 @@ _MIN_BLOB_CHARS: Final = 1024
 _BLOB_NAMES: Final = frozenset({"data", "bytes", "file_data"})
 _TYPE_NAMES: Final = ("media_type", "mime_type", "mimeType", "format")
 _IMAGE_FORMATS: Final = frozenset({"png", "jpeg", "jpg", "gif", "webp"})
+_PLAIN_FORMATS: Final = frozenset(
+    {"txt", "md", "csv", "html", "wav", "mp3", "flac", "ogg", "aac", "m4a", "opus", "pcm16"}
+)
+_PLAIN_TYPES: Final = ("image/", "text/", "audio/", "application/json")
+"""Files that have no more tokens than their bytes say; pages and films may be packed much closer."""
 _IMAGE_TYPES: Final = ("image", "image_url", "input_image")
 _CALL_TYPES: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
 _CALL_NAMES: Final = frozenset({"toolUse", "functionCall", "function_call", "input_schema", "inputSchema"})
@@ -67,7 +72,8 @@ def content_size(document: JsonValue, size: int) -> ContentSize:
         is_fetched = _is_fetched(value)
         fetches = fetches or is_fetched
         # An image is never longer than its estimate; a file may fill the model.
-        is_stored = is_stored or (not is_image and (is_fetched or isinstance(value.get(_FILE_NAME), str)))
+        is_file = is_fetched or isinstance(value.get(_FILE_NAME), str) or _is_packed(value)
+        is_stored = is_stored or (is_file and not is_image)
         for name, text in value.items() if has_blobs else ():
             if isinstance(text, str) and len(text) >= _MIN_BLOB_CHARS and _is_blob(name, text):
                 blobs += len(text)
@@ -120,6 +126,21 @@ def _begins_image(value: dict[str, JsonValue]) -> bool:
 def _is_blob(name: str, text: str) -> bool:
     # A prompt may begin like an address with data, and is none.
     return name in _BLOB_NAMES or ((name == "url" or name in _FETCHING_NAMES) and text.startswith("data:"))
+
+
+def _is_packed(value: dict[str, JsonValue]) -> bool:
+    """Tell whether a file is sent whose bytes say little about its tokens."""
+    source = value.get("source")
+    # Bedrock states the format beside the source, all others within it.
+    holders = (value, source) if isinstance(source, dict) else (value,)
+    texts = [text for each in holders for name in _BLOB_NAMES if isinstance(text := each.get(name), str)]
+    if not texts:
+        return False
+    kinds = [kind for name in _TYPE_NAMES if isinstance(kind := value.get(name), str)]
+    kinds += [text[len("data:") :] for text in texts if text.startswith("data:")]
+    return any(
+        not kind.startswith(_PLAIN_TYPES) and kind not in _IMAGE_FORMATS | _PLAIN_FORMATS for kind in kinds
+    )
 
 
 def _states_image(value: dict[str, JsonValue], text: str) -> bool:

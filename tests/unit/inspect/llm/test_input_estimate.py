@@ -67,6 +67,11 @@ def test_numbers_in_lists_are_counted() -> None:
         {"type": "document", "source": {"type": "file", "file_id": "f"}},
         {"type": "document", "source": {"type": "url", "url": "https://x"}},
         {"fileData": {"fileUri": "https://x"}},
+        # A few bytes may be the tree of a thousand pages.
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "eA=="}},
+        {"type": "file", "file": {"file_data": "data:application/pdf;base64,eA=="}},
+        {"document": {"format": "docx", "source": {"bytes": "eA=="}}},
+        {"inlineData": {"mimeType": "video/mp4", "data": "eA=="}},
         {"type": "video_url", "video_url": {"url": "https://x"}},
     ],
 )
@@ -81,6 +86,10 @@ def test_a_file_that_is_not_sent_counts_as_much_as_it_may_be(part: JsonValue) ->
         {"type": "input_image", "file_id": "f"},
         {"type": "image_url", "image_url": {"url": "https://x"}},
         {"parameters": {"properties": {"file_id": {"type": "string"}}}},
+        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}},
+        {"input_audio": {"format": "wav", "data": "eA=="}},
+        {"inlineData": {"mimeType": "image/png", "data": "eA=="}},
+        {"functionResponse": {"response": {"data": "x"}}},
     ],
 )
 def test_an_image_that_is_not_sent_counts_as_an_image(part: JsonValue) -> None:
