@@ -76,23 +76,22 @@ def read_module(path: Path) -> bytes:
 
     Raises `UnreadableError`.
     """
-    _check_file(path)
     try:
-        return path.read_bytes()
+        # What is checked is what is read, wherever the name leads by then. Nothing waits for a pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _check_file(path, os.fstat(descriptor), path.resolve().parent.stat())
+            with open(descriptor, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise UnreadableError(
             f"{path} cannot be read: {reason_of(error)}", "name a file of handlers"
         ) from None
 
 
-def _check_file(path: Path) -> None:
-    try:
-        found = path.stat()
-        folder = path.resolve().parent.stat()
-    except OSError as error:
-        raise UnreadableError(
-            f"{path} cannot be read: {reason_of(error)}", "name a file of handlers"
-        ) from None
+def _check_file(path: Path, found: os.stat_result, folder: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise UnreadableError(f"{path} is not a file", "name a file of handlers")
     for what, each in ((str(path), found), (f"the folder of {path}", folder)):

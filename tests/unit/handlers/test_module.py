@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -107,3 +110,33 @@ def test_classes_of_the_file_find_their_module() -> None:
         (START + "import dataclasses\n@dataclasses.dataclass\nclass A:\n    b: 'int' = 1\n" + ONE).encode(),
     )
     assert set(made.handlers) == {"one"}
+
+
+def test_a_file_that_is_swapped_after_its_check_is_never_read(tmp_path: Path) -> None:
+    good, bad, link = (tmp_path / name for name in ("good.py", "bad.py", "handlers.py"))
+    good.write_text("good")
+    bad.write_text("bad")
+    bad.chmod(0o666)
+    link.symlink_to(good)
+    is_over = threading.Event()
+
+    def swap() -> None:
+        for target in itertools.cycle((bad, good)):
+            (tmp_path / "next").symlink_to(target)
+            (tmp_path / "next").rename(link)
+            if is_over.is_set():
+                return
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    read = []
+    try:
+        for _ in range(2000):
+            with contextlib.suppress(UnreadableError):
+                read.append(read_module(link))
+    finally:
+        is_over.set()
+        swapping.join()
+    link.unlink()
+    link.symlink_to(good)
+    assert {*read, read_module(link)} == {b"good"}
