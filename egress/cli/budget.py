@@ -82,12 +82,16 @@ def _rows(accounts: list[Mapping[str, object]]) -> Iterator[list[Cell]]:
         spent: Cell = shown_amount(unit, _number(each, "spent"))
         yield [
             str(each.get("budget")),
-            str(each.get("scope")),
+            _whose(str(each.get("scope"))),
             (str(spent), BAD) if _is_full(each) else spent,
             shown_amount(unit, _number(each, "reserved")),
             limit,
             f"in {wait} s" if wait else "",
         ]
+
+
+def _whose(scope: str) -> str:
+    return "all" if scope == "*" else scope
 
 
 def shown_amount(unit: str, amount: int) -> str:

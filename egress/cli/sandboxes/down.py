@@ -74,7 +74,7 @@ def _leave(process: int | None, kind: str) -> None:
     if kind not in ("docker", KUBERNETES_KIND):
         raise UsageError(
             "these sandboxes end with `egress up`: they are neither containers nor pods",
-            "stop it without --keep",
+            "stop it without --keep; sandboxes of `egress up --runtime docker` can be kept",
         )
     if process is None:
         raise UnreadableError("the process of `egress up` is out of reach from here", "send it SIGUSR1")

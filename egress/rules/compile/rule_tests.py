@@ -34,6 +34,8 @@ _REQUEST = re.compile(r"(\S+) +(\S+)")
 _EXPECTATION = re.compile(r"(allow|deny|answer)(?: +([A-Za-z0-9._-]+))?((?:, *inject +[a-z][a-z0-9_-]*)*)")
 _INJECT = re.compile(r"inject +([a-z][a-z0-9_-]*)")
 _URL = re.compile(r"(https?)://([^/:?#@\s]+|\[[0-9a-fA-F:.]+\])(?::([0-9]{1,5}))?(/\S*)?")
+_MAX_SHOWN_MESSAGE = 60
+"""Characters; a document of GraphQL can be long."""
 _BODY_KEYS = ("body", "raw", "graphql", "mcp", "llm", "git")
 _TEST_HINT = "write METHOD TARGET -> allow [id][, inject NAME...], -> deny [id or code] or -> answer [status]"
 
@@ -123,7 +125,7 @@ def read_rule_test(
         headers = with_json_type(headers)
     return RuleTest(
         place=at.place,
-        text=item if isinstance(item, str) else f"{item.git or item.request} -> {item.expect}",
+        text=item if isinstance(item, str) else _long_text(item),
         method=method,
         url=url,
         headers=headers,
@@ -137,6 +139,17 @@ def read_rule_test(
         body=body or b"",
         entry=entry,
     )
+
+
+def _long_text(item: TestItem) -> str:
+    """Return a test on one line, with the words that tell tests of one path from each other."""
+    asked = item.git or " ".join(filter(None, (item.request, _message(item))))
+    return f"{asked} -> {item.expect}"
+
+
+def _message(item: TestItem) -> str:
+    said = " ".join((item.mcp or item.llm or item.graphql or "").split())
+    return said if len(said) <= _MAX_SHOWN_MESSAGE else said[: _MAX_SHOWN_MESSAGE - 1] + "…"
 
 
 def _body(item: TestItem, at: DocumentCursor) -> bytes | None:

@@ -224,6 +224,7 @@ def test_namespaces_end_with_it_and_that_is_said(namespaces: None) -> None:
         refused = found.egress("down", "--keep")
         assert (refused.status, found.listed()) == (2, ["one"])
         assert "neither containers nor pods" in refused.err
+        assert "`egress up --runtime docker`" in refused.err
         found.kill()
         found.up()
         assert found.listed() == []

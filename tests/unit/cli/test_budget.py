@@ -62,7 +62,7 @@ def test_the_status_says_whether_a_limit_is_reached(
     assert main(["budget", "agents"]) == 0
     assert "team" not in capsys.readouterr().out
     assert main(["budget", "team"]) == 1
-    assert "team * 100 tokens 0 tokens 100 tokens in total" in told(capsys)
+    assert "team all 100 tokens 0 tokens 100 tokens in total" in told(capsys)
 
 
 def test_programs_get_every_amount(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

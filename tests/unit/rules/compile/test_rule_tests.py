@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from egress.rules.compile.rule_tests import ParsedUrl, describe_decision, head_of, parse_url, run_rule_tests
@@ -125,3 +127,24 @@ def test_says_an_outcome_in_the_words_of_a_test() -> None:
     assert describe_decision(ask(rules, "GET https://a.example/")) == "allow it, inject one"
     assert describe_decision(ask(rules, "PUT https://a.example/")) == "deny rule.none"
     assert describe_decision(ask(rules, "PUT https://b.example/")) == "allow observed"
+
+
+def test_tests_of_one_path_are_told_apart_by_their_messages() -> None:
+    rules = """
+        hosts:
+          a.example:
+            allow: [{id: m, paths: [/mcp], mcp: {tools: [x]}}]
+            tests:
+              - {request: POST /mcp, mcp: tools/list, expect: allow m}
+              - {request: POST /mcp, mcp: call y, expect: deny mcp.tool}
+              - {request: GET /, expect: deny}
+              - request: POST /mcp
+                graphql: "{ one two three four five six seven eight nine ten eleven twelve }"
+                expect: deny
+    """
+    assert [result.case.text for result in run_rule_tests(policy(textwrap.dedent(rules)), NOW)] == [
+        "POST /mcp tools/list -> allow m",
+        "POST /mcp call y -> deny mcp.tool",
+        "GET / -> deny",
+        "POST /mcp { one two three four five six seven eight nine ten eleven t… -> deny",
+    ]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import pytest
 
+from egress.policy.bundled_presets import preset_texts
 from egress.rules.compile.load import RuleText, load
 from egress.rules.compile.policy_writer import as_text
+from egress.types import Finding
 
 LLM = {
     "anthropic": 'llm: { api: anthropic, models: ["*"], max_output: 5, budget: agents }',
@@ -16,12 +21,19 @@ LLM = {
 }
 
 
-def messages(llm: str, *rules: str) -> list[str]:
+def findings(
+    llm: str, *rules: str, deny: str = "", use: str = "", host: str = "api.example.test"
+) -> list[Finding]:
     lines = [f"{{ id: calls, {LLM[llm]} }}", *rules]
     allow = "".join(f"      - {line}\n" for line in lines)
     budgets = "budgets: { agents: { tokens: 5/hour } }"
-    text = f"version: 1\n{budgets}\nhosts:\n  api.example.test:\n    allow:\n{allow}"
-    return [finding.message for finding in load([RuleText("f.yaml", text)]).findings]
+    denies = f"    deny: [{deny}]\n" if deny else ""
+    text = f"version: 1\n{use}{budgets}\nhosts:\n  {host}:\n    allow:\n{allow}{denies}"
+    return list(load([RuleText("f.yaml", text)], preset_texts()).findings)
+
+
+def messages(llm: str, *rules: str, deny: str = "") -> list[str]:
+    return [finding.message for finding in findings(llm, *rules, deny=deny)]
 
 
 @pytest.mark.parametrize(
@@ -68,6 +80,51 @@ def test_a_rule_around_the_budget_is_refused(llm: str, rule: str, path: str) -> 
 )
 def test_other_rules_stand_beside_it(llm: str, rule: str) -> None:
     assert messages(llm, rule) == []
+
+
+def unseen(llm: str, *rules: str, deny: str = "") -> list[str]:
+    return [each for each in messages(llm, *rules, deny=deny) if each.endswith("no budget of this host sees")]
+
+
+WIDE: Final = '{ id: r, methods: [POST], paths: ["/v1/completions"] }'
+
+
+@pytest.mark.parametrize(
+    ("llm", "rule", "deny"),
+    [
+        ("openai", WIDE, "{ id: d, paths: [/v1/completions] }"),
+        ("openai", WIDE, "{ id: d, methods: [POST], paths: [/v1/**] }"),
+        ("openai", WIDE, "{ id: d, methods: [POST] }"),
+        ("bedrock", '{ id: r, paths: ["/model/*/invoke"] }', "{ id: d, paths: [/model/**] }"),
+    ],
+)
+def test_a_deny_closes_the_call(llm: str, rule: str, deny: str) -> None:
+    assert unseen(llm, rule)
+    assert unseen(llm, rule, deny=deny) == []
+
+
+@pytest.mark.parametrize(
+    ("llm", "rule", "deny"),
+    [
+        ("openai", WIDE, "{ id: d, methods: [PUT], paths: [/v1/completions] }"),
+        ("openai", WIDE, "{ id: d, paths: [/v1/completion] }"),
+        ("openai", WIDE, "{ id: d, paths: [/v1/completions], websocket: true }"),
+        ("openai", WIDE, "{ id: d, paths: [/v1/completions], headers: { x-team: blue } }"),
+        ("openai", WIDE, '{ id: d, llm: { api: openai-chat, models: ["x"] } }'),
+        ("bedrock", '{ id: r, paths: ["/model/*/invoke"] }', "{ id: d, paths: [/model/model/invoke] }"),
+    ],
+)
+def test_a_deny_of_something_else_does_not(llm: str, rule: str, deny: str) -> None:
+    assert unseen(llm, rule, deny=deny)
+
+
+def test_the_cure_for_a_preset_works() -> None:
+    place = {"use": "use: [openai]\n", "host": "api.openai.com"}
+    (found,) = findings("openai", **place)
+    deny = re.fullmatch(r".*`deny: \[(.*)\]`", found.hint)
+    assert deny is not None
+    assert found.message.startswith("api.openai.com#openai-generate allows POST /v1/responses,")
+    assert findings("openai", **place, deny=deny[1]) == []
 
 
 def test_the_word_is_written_back() -> None:
