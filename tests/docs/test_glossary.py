@@ -1,4 +1,4 @@
-"""The glossary has 60 to 80 words in order, each once, each in use, and each shown where it says."""
+"""The glossary has 60 to 90 words in order, each once, each in use, and each shown where it says."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def is_used(word: str, where: Iterable[str]) -> bool:
 TABLE = rows(text(PAGE))
 
 
-def test_it_is_in_form_and_has_60_to_85_words() -> None:
+def test_it_is_in_form_and_has_60_to_90_words() -> None:
     assert faults(TABLE) == []
-    assert 60 <= len(TABLE) <= 85
+    assert 60 <= len(TABLE) <= 90
 
 
 def test_every_word_is_used_in_code_or_documentation() -> None:
