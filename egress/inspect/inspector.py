@@ -159,6 +159,11 @@ class Refusal:
     status: int = 403
     """The status of the code."""
 
+    @property
+    def sentence(self) -> str:
+        """Why, and about which part of the request, in one line."""
+        return " ".join(filter(None, (f"Egress: {self.message}", self.item and f"({self.item})")))
+
 
 @dataclass(frozen=True, slots=True)
 class RefusalAnswer:

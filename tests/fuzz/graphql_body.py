@@ -15,8 +15,9 @@ from graphql import (
 )
 from graphql import parse as parsed
 
-from egress.inspect.graphql.graphql_kind import GraphqlInspector
+from egress.inspect.graphql.graphql_kind import read_graphql
 from egress.inspect.inspector import Facts, Unreadable
+from egress.inspect.whole_body import WholeBody
 from tests.faults.seeded_random import SeededRandom
 from tests.fuzz import mutate
 from tests.fuzz.sample import Sample
@@ -69,7 +70,7 @@ def check_graphql(sample: Sample) -> None:
 
 
 def _read(pieces: tuple[bytes, ...]) -> Facts | Unreadable:
-    inspector = GraphqlInspector()
+    inspector = WholeBody(read_graphql)
     for piece in pieces:
         inspector.feed(piece)
     return inspector.end()

@@ -17,51 +17,18 @@ from egress.inspect.graphql.envelope import (
     refuse_url_parameters,
 )
 from egress.inspect.inspector import (
-    MORE,
     Facts,
     FactValue,
-    Inspection,
     Inspector,
     Refusal,
     RefusalAnswer,
     Unreadable,
     fact_text,
 )
+from egress.inspect.whole_body import NoBody, WholeBody
 from egress.types import Head
 
 MAX_GRAPHQL_BYTES: Final = 256 * 1024
-
-
-class GraphqlInspector:
-    """Reads a body as a whole: its meaning may depend on its last byte."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def feed(self, data: bytes) -> Inspection:
-        self._data += data
-        return MORE
-
-    def end(self) -> Facts | Unreadable:
-        data = bytes(self._data)
-        self._data.clear()
-        try:
-            return graphql_facts(read_body(data), len(data))
-        except EnvelopeError as error:
-            return error.unreadable
-
-
-class EmptyBody:
-    """Waits for the end of a request whose URL says all: a body beside it could say something else."""
-
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
-
-    def feed(self, data: bytes) -> Inspection:
-        return Unreadable("graphql.url_parameters", "a GET has a body") if data else MORE
-
-    def end(self) -> Facts | Unreadable:
-        return self._facts
 
 
 class GraphqlKind:
@@ -77,16 +44,17 @@ class GraphqlKind:
         query = head.target.partition("?")[2]
         try:
             if head.method == "GET":
-                return EmptyBody(graphql_facts(read_url(query), 0))
+                facts = graphql_facts(read_url(query), 0)
+                return NoBody(facts, Unreadable("graphql.url_parameters", "a GET has a body"))
             if query:
                 refuse_url_parameters(query)
         except EnvelopeError as error:
             return error.unreadable
-        return GraphqlInspector()
+        return WholeBody(read_graphql)
 
     def answer(self, refusal: Refusal, found: Facts | Unreadable | None) -> RefusalAnswer:
         del found
-        message = " ".join(filter(None, (f"Egress: {refusal.message}", refusal.item and f"({refusal.item})")))
+        message = refusal.sentence
         extensions = {"code": refusal.code, "hint": refusal.hint, "rule": refusal.rule}
         error = {"message": message, "extensions": {name: text for name, text in extensions.items() if text}}
         # The message stands above as well, where `gh` looks for it in an answer that is no success.
@@ -108,6 +76,14 @@ class GraphqlKind:
         if isinstance(stored, str) and stored:
             items += [StoredDocument(digest, batch) for digest in stored.split()]
         return Facts(tuple(items), log) if items else None
+
+
+def read_graphql(data: bytes) -> Facts | Unreadable:
+    """Read the body of a POST."""
+    try:
+        return graphql_facts(read_body(data), len(data))
+    except EnvelopeError as error:
+        return error.unreadable
 
 
 def graphql_facts(items: Iterable[GraphqlItem], read: int) -> Facts:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 from urllib.parse import unquote_plus
 
 from egress.inspect.inspector import (
-    MORE,
     Facts,
     FactValue,
-    Inspection,
     Inspector,
     Refusal,
     RefusalAnswer,
@@ -23,6 +22,7 @@ from egress.inspect.llm.request_fields import LlmRequestError
 from egress.inspect.llm.request_shapes import RequestTarget, read_call, read_target
 from egress.inspect.llm.usage import LlmApi
 from egress.inspect.strict_json import StrictJsonError, read_strict_json
+from egress.inspect.whole_body import WholeBody
 from egress.request_name_folding import fold_header
 from egress.types import Head, Headers
 
@@ -38,33 +38,6 @@ _TIER_HEADERS: Final = frozenset({"x-amzn-bedrock-service-tier", "x-amzn-bedrock
 _FIELD_MASK: Final = "x-goog-fieldmask"
 _GEMINI_PARAMETERS: Final = frozenset({"alt", "key", "prettyprint", "enum-encoding"})
 """Parameters of the URL that leave every field of an answer in it."""
-
-
-class LlmInspector:
-    """Reads a body as a whole."""
-
-    def __init__(self, api: LlmApi, target: RequestTarget, *, is_signed: bool) -> None:
-        self._api = api
-        self._target = target
-        self._is_signed = is_signed
-        self._data = bytearray()
-
-    def feed(self, data: bytes) -> Inspection:
-        self._data += data
-        return MORE
-
-    def end(self) -> Facts | Unreadable:
-        data = bytes(self._data)
-        self._data.clear()
-        try:
-            document = read_strict_json(data)
-            call = read_call(self._api, self._target, document, len(data), is_signed=self._is_signed)
-        except StrictJsonError as error:
-            return Unreadable(error.code, error.detail)
-        except LlmRequestError as error:
-            return error.unreadable
-        # The document is kept for a rule that clamps it; no rule reads it.
-        return Facts((call,), call_facts(call), len(data), context=document)
 
 
 class LlmKind:
@@ -89,7 +62,7 @@ class LlmKind:
             return error.unreadable
         if target is None:
             return Unreadable("llm.shape", "the path is none of a call of this API")
-        return LlmInspector(self.api, target, is_signed=_is_signed(head.headers))
+        return WholeBody(partial(_read_body, self.api, target, is_signed=_is_signed(head.headers)))
 
     def answer(self, refusal: Refusal, found: Facts | Unreadable | None) -> RefusalAnswer:
         del found
@@ -116,6 +89,18 @@ class LlmKind:
             is_unmetered=bool(log.get("llm_unmetered")),
         )
         return Facts((call,), log)
+
+
+def _read_body(api: LlmApi, target: RequestTarget, data: bytes, *, is_signed: bool) -> Facts | Unreadable:
+    try:
+        document = read_strict_json(data)
+        call = read_call(api, target, document, len(data), is_signed=is_signed)
+    except StrictJsonError as error:
+        return Unreadable(error.code, error.detail)
+    except LlmRequestError as error:
+        return error.unreadable
+    # The document is kept for a rule that clamps it; no rule reads it.
+    return Facts((call,), call_facts(call), len(data), context=document)
 
 
 def call_facts(call: LlmCall) -> dict[str, FactValue]:

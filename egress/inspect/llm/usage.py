@@ -162,32 +162,27 @@ def _anthropic_message(counts: _Counts) -> _Parts:
     )
 
 
-def _chat(counts: _Counts) -> _Parts:
-    cached = counts.get("prompt_tokens_details", "cached_tokens")
-    written = counts.get("prompt_tokens_details", "cache_write_tokens")
+def _openai(counts: _Counts, asked: str, answered: str) -> _Parts:
+    """Both APIs of OpenAI have the same counts; the names of the two sides differ."""
+    cached = counts.get(f"{asked}_tokens_details", "cached_tokens")
+    written = counts.get(f"{asked}_tokens_details", "cache_write_tokens")
     return (
-        counts.rest(counts.get("prompt_tokens"), cached, written),
+        counts.rest(counts.get(f"{asked}_tokens"), cached, written),
         cached,
         written,
         0,
-        counts.get("completion_tokens"),
-        counts.get("completion_tokens_details", "reasoning_tokens"),
+        counts.get(f"{answered}_tokens"),
+        counts.get(f"{answered}_tokens_details", "reasoning_tokens"),
         (),
     )
+
+
+def _chat(counts: _Counts) -> _Parts:
+    return _openai(counts, "prompt", "completion")
 
 
 def _responses(counts: _Counts) -> _Parts:
-    cached = counts.get("input_tokens_details", "cached_tokens")
-    written = counts.get("input_tokens_details", "cache_write_tokens")
-    return (
-        counts.rest(counts.get("input_tokens"), cached, written),
-        cached,
-        written,
-        0,
-        counts.get("output_tokens"),
-        counts.get("output_tokens_details", "reasoning_tokens"),
-        (),
-    )
+    return _openai(counts, "input", "output")
 
 
 def _gemini(counts: _Counts) -> _Parts:

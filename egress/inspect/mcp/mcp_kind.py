@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from egress.errors import CODES
 from egress.inspect.inspector import (
-    MORE,
     Facts,
     FactValue,
-    Inspection,
     Inspector,
     Refusal,
     RefusalAnswer,
@@ -30,6 +29,7 @@ from egress.inspect.mcp.requested import (
     requested_parts,
 )
 from egress.inspect.mcp.routing_headers import RoutingError, RoutingHeaders, read_routing_headers
+from egress.inspect.whole_body import NoBody, WholeBody
 from egress.types import Head
 
 MAX_MCP_BYTES: Final = 1024 * 1024
@@ -57,43 +57,6 @@ class McpAsked:
         return self.http_method == "POST" and not self.method
 
 
-class McpInspector:
-    """Reads a body as a whole: its meaning may depend on its last byte."""
-
-    def __init__(self, headers: RoutingHeaders) -> None:
-        self._headers = headers
-        self._data = bytearray()
-
-    def feed(self, data: bytes) -> Inspection:
-        self._data += data
-        return MORE
-
-    def end(self) -> Facts | Unreadable:
-        data = bytes(self._data)
-        self._data.clear()
-        try:
-            message = read_client_message(data)
-            self._headers.check_body(message)
-            items = requested_parts(message)
-        except MessageError as error:
-            asked = McpAsked(error.message_id, is_request=error.message_id is not None)
-            return Unreadable(error.code, error.detail, asked)
-        return mcp_facts(items, message, self._headers, len(data))
-
-
-class EmptyMcpBody:
-    """Waits for the end of a request that has no body in any revision."""
-
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
-
-    def feed(self, data: bytes) -> Inspection:
-        return Unreadable("mcp.message", "a GET or DELETE has a body") if data else MORE
-
-    def end(self) -> Facts | Unreadable:
-        return self._facts
-
-
 class McpKind:
     """Messages of MCP clients over streamable HTTP."""
 
@@ -111,12 +74,13 @@ class McpKind:
         if headers.last_event is not None and headers.session is None:
             return Unreadable("mcp.session", "an event is named, and no session")
         if head.method == "POST":
-            return McpInspector(headers)
+            return WholeBody(partial(read_mcp, headers))
         method: Literal["GET", "DELETE"] = "GET" if head.method == "GET" else "DELETE"
         if headers.session is None:
             return Unreadable("mcp.transport", "a GET or DELETE names no session")
         asked = McpAsked(session=headers.session, http_method=method)
-        return EmptyMcpBody(Facts((SessionUse(method),), {"mcp_method": method}, context=asked))
+        facts = Facts((SessionUse(method),), {"mcp_method": method}, context=asked)
+        return NoBody(facts, Unreadable("mcp.message", "a GET or DELETE has a body"))
 
     def answer(self, refusal: Refusal, found: Facts | Unreadable | None) -> RefusalAnswer:
         context = None if found is None else found.context
@@ -126,10 +90,14 @@ class McpKind:
         if asked.is_request and status == _POLICY_STATUS:
             # Clients hand an error in an answer of status 200 to their caller, and nothing else.
             status = 200
-        message = " ".join(filter(None, (f"Egress: {refusal.message}", refusal.item and f"({refusal.item})")))
-        data = {"code": refusal.code, "hint": refusal.hint, "rule": refusal.rule}
+        texts = {"code": refusal.code, "hint": refusal.hint, "rule": refusal.rule}
+        data = {key: text for key, text in texts.items() if text}
         code = _MISMATCH_ERROR if refusal.code == "mcp.header_mismatch" else DENIED_ERROR
-        error = {"code": code, "message": message, "data": {key: text for key, text in data.items() if text}}
+        error = {
+            "code": code,
+            "message": refusal.sentence,
+            "data": {key: text for key, text in data.items() if text},
+        }
         body = json.dumps({"jsonrpc": "2.0", "id": asked.message_id, "error": error})
         return RefusalAnswer(status, "application/json", body.encode() + b"\n")
 
@@ -151,6 +119,18 @@ class McpKind:
         else:
             item = ClientReply() if method == "response" else PlainMethod(str(method))
         return Facts((item,), log)
+
+
+def read_mcp(headers: RoutingHeaders, data: bytes) -> Facts | Unreadable:
+    """Read the body of a POST with these headers."""
+    try:
+        message = read_client_message(data)
+        headers.check_body(message)
+        items = requested_parts(message)
+    except MessageError as error:
+        asked = McpAsked(error.message_id, is_request=error.message_id is not None)
+        return Unreadable(error.code, error.detail, asked)
+    return mcp_facts(items, message, headers, len(data))
 
 
 def mcp_facts(
